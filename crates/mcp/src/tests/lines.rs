@@ -6,7 +6,7 @@ use crate::glean::Gleaned;
 use crate::line::{Line, LineReader};
 use crate::message::RpcId;
 
-/// A stream that never holds all of itself: `left` bytes of one line, then what follows.
+/// A stream that is never in memory as a whole: `left` bytes of one line, then the rest.
 #[derive(Debug)]
 struct Endless {
     left: u64,

@@ -1,4 +1,4 @@
-//! What the gateway hashes by a recipe of its own, held against its public vector.
+//! Checks the gateway's own hash recipe against its public vector.
 
 use std::path::Path;
 

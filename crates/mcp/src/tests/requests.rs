@@ -11,7 +11,7 @@ fn requests() -> Requests<char> {
     Requests::new("p", 8)
 }
 
-/// The client cancels the request with this id.
+/// Cancels the request with this id as the client.
 fn cancel(requests: &mut Requests<char>, client: &RpcId) -> Option<Cancel<char>> {
     let serial = requests.of_client(client)?;
     Some(requests.cancel(serial, b"line", |_| true))
@@ -45,7 +45,7 @@ fn an_id_of_the_client_is_free_again_once_its_request_is_gone() {
     assert_eq!(requests.withdraw(serial), Some('a'));
     let serial = requests.hold(id(1), 'b').unwrap();
     assert_eq!(cancel(&mut requests, &id(1)), Some(Cancel::Held('b')));
-    // Nor is it taken for a later one of the same id.
+    // It does not match a later request of the same id either.
     requests.hold(id(1), 'c').unwrap();
     assert_eq!(requests.release(&id(1), serial, 'b'), Err('b'));
     requests.end();

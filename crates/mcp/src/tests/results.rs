@@ -60,7 +60,7 @@ fn a_model_reads_the_id_of_a_call_that_somebody_could_approve_or_attest_to() {
     ] {
         assert_eq!(text(code, None).ends_with(" Call id: c-1."), named, "{code}");
     }
-    // One that waits for its approver has that id and no other.
+    // A call that waits for its approver shows the approval id only.
     let waiting = text(RejectionCode::ApprovalRequired, Some("c-0"));
     assert!(waiting.ends_with(" Approval id: c-0.") && !waiting.contains("c-1"), "{waiting}");
 }

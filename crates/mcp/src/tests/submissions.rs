@@ -10,7 +10,7 @@ fn context() -> PlanContext {
     PlanContext::new(Digest::of(b"goal"), SessionId::new("s-1").unwrap(), 7).unwrap()
 }
 
-/// The steps' JSON as it is committed, or the refusal's code and text.
+/// The committed JSON of the steps, or the refusal's code and text.
 fn plan(text: &str) -> Result<String, (&'static str, String)> {
     let desk = ServerName::new("desk").unwrap();
     match read_plan(text.as_bytes(), &desk, context()) {

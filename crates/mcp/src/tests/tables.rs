@@ -12,7 +12,7 @@ fn an_id_cannot_be_used_again_while_it_is_outstanding() {
     table.open(id(1), 'a').unwrap();
     assert_eq!(table.open(id(1), 'b'), Err(Fault::IdInUse));
     assert_eq!(table.hold(id(1), 'b'), Err(Fault::IdInUse));
-    // A text and a number are two ids, whatever they look like.
+    // A text and a number are different ids, even if they look alike.
     table.open(RpcId::text("1").unwrap(), 'c').unwrap();
     assert_eq!(table.answer(&id(1)), Answered::Open('a'));
     table.open(id(1), 'd').unwrap();
@@ -41,7 +41,7 @@ fn a_held_request_cannot_be_answered_before_it_is_sent() {
     assert_eq!(table.answer(&id(1)), Answered::Unknown);
     table.release(&id(1), 'b').unwrap();
     assert_eq!(table.answer(&id(1)), Answered::Open('b'));
-    // The answer was quicker than the note that the request had been written.
+    // The answer came before the request was marked as written.
     assert_eq!(table.sent(&id(1)), None);
 }
 

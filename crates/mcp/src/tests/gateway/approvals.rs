@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::desk::{Desk, NOW, Setup, definitions, signed, time};
 
-/// The approval id in the refusal that the client gets next.
+/// The approval id in the client's next refusal.
 fn asked(desk: &Desk) -> String {
     let (line, code) = desk.refusal();
     assert_eq!(code, "APPROVAL_REQUIRED");
@@ -24,14 +24,14 @@ fn an_approved_call_runs_exactly_once() {
     desk.call(1, "refund", &args);
     desk.list(&definitions());
     let id = asked(&desk);
-    // A retry before the approval asks for the same one.
+    // A retry before the approval has the same approval id.
     desk.call(2, "refund", &json!({ "amount": 10.0, "ticket": 7 }));
     assert_eq!(asked(&desk), id);
     desk.approve(&id);
     desk.call(3, "refund", &args);
     assert_eq!(desk.run_call()["params"]["arguments"], args);
     assert_eq!(desk.client_got()["id"], 3);
-    // Used up: the same call again needs a new approval.
+    // The approval is spent: the same call again needs a new one.
     desk.call(4, "refund", &args);
     assert_ne!(asked(&desk), id);
     desk.nothing_reached_the_server();
@@ -110,7 +110,7 @@ fn a_denied_call_stays_refused_and_the_others_stay_as_they_are() {
     assert_eq!(desk.gate.counts().rejected_with(RejectionCode::ApprovalDenied), 3);
 }
 
-/// A no is the last word: the client is told so, and is given nothing to wait for.
+/// Checks a denial: it is final, and the client has nothing to wait for.
 fn denied(desk: &Desk) {
     let (line, code) = desk.refusal();
     assert_eq!(code, "APPROVAL_DENIED");
@@ -135,7 +135,7 @@ fn a_no_outlasts_the_question_and_is_good_for_the_session() {
     desk.call(1, "refund", &json!({}));
     desk.list(&definitions());
     desk.deny(&asked(&desk));
-    // The question would have lapsed after ten minutes.
+    // The question would have expired after ten minutes.
     desk.clock.advance(Millis::from_secs(3_500)).unwrap();
     desk.call(2, "refund", &json!({}));
     denied(&desk);
@@ -175,7 +175,7 @@ fn a_no_to_a_tool_is_none_to_what_the_tool_is_after_its_definition_changed() {
 #[test]
 fn a_no_that_the_gateway_has_not_heard_of_is_found_when_it_would_ask() {
     let mut desk = Desk::open();
-    // Asked about elsewhere, as by the gateway's own run before its memory was full.
+    // Filed outside of this gateway, or by its own run before its memory was full.
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
     desk.run_call();
@@ -206,7 +206,7 @@ fn an_agent_that_varies_its_arguments_is_told_no_sixty_four_times_at_most() {
     for ticket in 1..64 {
         desk.call(ticket, "refund", &json!({ "ticket": ticket }));
         desk.deny(&asked(&desk));
-        // Questions that lapse do not make room for more noes.
+        // Expired questions do not make room for more denials.
         desk.clock.advance(Millis::from_secs(50)).unwrap();
     }
     desk.call(64, "refund", &json!({ "ticket": 64 }));
@@ -248,7 +248,7 @@ fn a_call_whose_approval_cannot_be_asked_for_is_not_told_to_wait_for_one() {
     let text = line["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("too many calls wait for an approval"), "{text}");
     assert!(!text.contains("a person must approve"), "{text}");
-    // Record and counters say the same.
+    // Record and counters agree.
     assert_eq!(desk.record()[64..], ["APPROVALS_FULL"]);
     assert_eq!(decision["record"], desk.sink.count());
     assert_eq!(desk.gate.counts().rejected_with(RejectionCode::ApprovalsFull), 1);

@@ -69,7 +69,7 @@ fn arguments_that_break_the_schema_or_the_limits_are_refused_without_their_value
     let (line, code) = desk.refusal();
     assert_eq!(code, "ARGS_SCHEMA");
     assert!(!line.to_string().contains("hunter2") && !line.to_string().contains("secret"), "{line}");
-    // The message may nest deeper than arguments; the gate still holds arguments to its own limit.
+    // The message may nest deeper than arguments; the gate still applies its own limit to the arguments.
     let deep = format!("{}1{}", "[".repeat(33), "]".repeat(33));
     let params = format!(r#"{{"name":"search","arguments":{{"q":"x","deep":{deep}}}}}"#);
     desk.send(&format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{params}}}"#));
@@ -225,7 +225,7 @@ fn other_messages_pass_while_a_call_waits_for_the_list_of_tools() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     let asked = desk.server_got();
-    // The server wants to know the client's roots before it lists its tools.
+    // The server asks for the client's roots before it lists its tools.
     desk.serve(r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
     assert_eq!(desk.client_got()["method"], "roots/list");
     desk.send(r#"{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}"#);

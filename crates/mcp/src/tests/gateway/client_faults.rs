@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, definitions};
 
-/// Sends lines that are no good, and checks how each is answered and recorded, and that none reaches the server.
+/// Sends invalid lines, and checks the answer to each, its record, and that none reaches the server.
 fn refused(cases: &[(&str, Value, i64, &str, &str)]) {
     let mut desk = Desk::open();
     for (line, id, rpc, code, recorded) in cases {
@@ -17,7 +17,7 @@ fn refused(cases: &[(&str, Value, i64, &str, &str)]) {
     desk.nothing_reached_the_server();
 }
 
-/// Sends calls that are no good, and checks that each is answered with a result and recorded as a call.
+/// Sends invalid calls, and checks that each is answered with a result and recorded as a call.
 fn refused_calls(lines: &[String], code: &str) {
     let mut desk = Desk::open();
     for line in lines {
@@ -159,13 +159,13 @@ fn an_id_that_is_in_use_is_refused_and_the_first_request_keeps_its_answer() {
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}"#);
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     assert_eq!(desk.error(&Value::Null), (-32600, "RPC_ID_IN_USE".into()));
-    // Not even a refusal of something else goes out under that id.
+    // No other refusal is sent under that id either.
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"made/up"}"#);
     assert_eq!(desk.error(&Value::Null), (-32601, "METHOD_NOT_ALLOWED".into()));
     desk.nothing_reached_the_server();
     desk.answer(&call, &json!({ "content": ["first"] }));
     assert_eq!(desk.client_got()["result"]["content"], json!(["first"]));
-    // What was refused meanwhile is answered behind it, or the client would take it for the first one's answer.
+    // Requests refused meanwhile are answered after it; otherwise the client would match the refusal to the first one.
     for _ in 0..2 {
         let (refusal, code) = desk.refusal();
         assert_eq!((&refusal["id"], code.as_str()), (&json!(1), "MALFORMED_CALL"));
@@ -209,7 +209,7 @@ fn the_gateways_own_question_is_out_of_the_clients_reach() {
     desk.send(&format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"{id}"}}}}"#
     ));
-    // A request of that id is the client's own and meets nothing.
+    // A request of that id is the client's own and conflicts with none of the gateway's.
     desk.send(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"ping"}}"#));
     let ping = desk.server_got();
     assert_eq!((&ping["method"], ping["id"] != asked["id"]), (&json!("ping"), true));
@@ -279,7 +279,7 @@ fn a_line_of_100_mib_is_refused_and_the_next_one_is_served() {
     assert_eq!(desk.record(), ["LINE_TOO_LONG"]);
 }
 
-/// Members of a message, good and bad, as JSON text.
+/// Members of a message, valid and invalid, as JSON text.
 fn any_member(name: &'static str, values: &'static [&'static str]) -> impl Strategy<Value = Option<String>> {
     prop::option::weighted(0.8, prop::sample::select(values))
         .prop_map(move |value| value.map(|value| format!("\"{name}\":{value}")))

@@ -31,10 +31,10 @@ use crate::{
 pub(super) const NOW: u64 = 1_700_000_000_000;
 pub(super) const GOAL: &str = "Answer the ticket of customer 7.";
 
-/// What the tests wait for at most. Nothing that passes waits that long.
+/// Maximum wait of the tests. A passing test does not reach it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Has a call sent to the server, and returns its id there.
+/// Sends a call through to the server, and returns its id there.
 pub(super) fn call_in_flight(desk: &mut Desk) -> Value {
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
@@ -43,7 +43,7 @@ pub(super) fn call_in_flight(desk: &mut Desk) -> Value {
     call["id"].clone()
 }
 
-/// The tools as the server defines them. `delete_ticket` exists and is not the agent's.
+/// The tools as the server defines them. `delete_ticket` exists but is not the agent's.
 pub(super) fn definitions() -> Value {
     json!([
         { "name": "search", "description": "Finds tickets.", "inputSchema": { "type": "object" } },
@@ -97,7 +97,7 @@ pub(super) fn signed(version: u64) -> String {
     signed_with(version, |_| {})
 }
 
-/// The same, with this changed in it.
+/// Like [`signed`], with a change to the draft.
 pub(super) fn signed_with(version: u64, change: impl FnOnce(&mut Value)) -> String {
     let mut draft = draft(version);
     change(&mut draft);
@@ -114,7 +114,7 @@ pub(super) fn time(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()
 }
 
-/// A gateway between a client and a server that the test plays both.
+/// A gateway between a client and a server, both played by the test.
 #[derive(Debug)]
 pub(super) struct Desk {
     client: Option<PipeWriter>,
@@ -135,7 +135,7 @@ pub(super) struct Desk {
     notices: Receiver<&'static str>,
 }
 
-/// When a peer reads what it is sent.
+/// When a peer reads its input.
 #[derive(Clone, Copy, Debug)]
 enum Reading {
     Now,
@@ -153,8 +153,8 @@ impl Reading {
     }
 }
 
-/// A sink that takes its time over outcomes, as a disk does, and over refused messages for as long as a test holds the lock. It
-/// records no session and no server while the test forbids it.
+/// A sink that is slow for outcomes, like a disk, and blocks on refused messages while a test holds the lock. It
+/// fails to record sessions and servers while the test forbids it.
 #[derive(Debug)]
 struct SlowSink(Arc<MemorySink>, Duration, Arc<AtomicBool>, Arc<Mutex<()>>);
 
@@ -175,29 +175,29 @@ impl AuditSink for SlowSink {
     }
 }
 
-/// What can differ from one desk to another.
+/// Settings in which desks can differ.
 pub(super) struct Setup {
     pub(super) settings: GatewaySettings,
     pub(super) before_call: Box<dyn Fn() + Send + Sync>,
-    /// How long it takes to put an outcome on record.
+    /// Time to record an outcome.
     pub(super) outcome_takes: Duration,
-    /// While it is locked, no refused message is put on record.
+    /// While it is locked, no refused message is recorded.
     pub(super) hold: Arc<Mutex<()>>,
     pub(super) new_call_id: Option<Box<dyn Fn() -> Result<CallId, crate::CallIdError> + Send + Sync>>,
-    /// How action proposals are judged.
+    /// Settings for action proposals.
     pub(super) proposals: Option<ProposalSettings>,
     pub(super) goal: Option<&'static str>,
     pub(super) without_plan: WithoutPlan,
-    /// The steps of a plan that the session starts with.
+    /// The steps of the plan that the session starts with.
     pub(super) plan: Option<Value>,
     pub(super) stats: CallStats,
-    /// How long an accepted call may be held.
+    /// Maximum holding time of an accepted call.
     pub(super) holding: Option<Millis>,
-    /// How long the session lasts until it is renewed.
+    /// Time after which the session is renewed.
     pub(super) renewed_after: Option<Millis>,
 }
 
-/// What becomes of calls while there is no plan.
+/// Treatment of calls without a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WithoutPlan {
     Pass,
@@ -229,7 +229,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Lets the server take its time to list its tools.
+    /// Gives the server time to list its tools.
     pub(super) fn patient(mut self) -> Self {
         let limits = GatewayLimits::default().with_list_wait(Millis::from_secs(20)).unwrap();
         self.settings = self.settings.with_limits(limits);
@@ -259,14 +259,14 @@ impl Desk {
         Self::with(Setup::default().patient())
     }
 
-    /// A desk whose session is initialized.
+    /// A desk with an initialized session.
     pub(super) fn with(setup: Setup) -> Self {
         let mut desk = Self::before_the_handshake(setup);
         desk.shake_hands();
         desk
     }
 
-    /// A desk whose client has not said anything yet.
+    /// A desk whose client has not sent anything yet.
     pub(super) fn before_the_handshake(setup: Setup) -> Self {
         let (client_in, client) = pipe().unwrap();
         Self::start(setup, client_in, Some(client), Reading::Now, Reading::Now)
@@ -288,12 +288,12 @@ impl Desk {
         desk
     }
 
-    /// A desk whose client has closed its ears.
+    /// A desk whose client has stopped reading.
     pub(super) fn with_client_that_is_deaf(setup: Setup, client_in: impl Read + Send + 'static) -> Self {
         Self::start(setup, client_in, None, Reading::Never, Reading::Now)
     }
 
-    /// A desk whose client writes whatever this gives.
+    /// A desk whose client writes the bytes of `client_in`.
     pub(super) fn with_client(setup: Setup, client_in: impl Read + Send + 'static) -> Self {
         Self::start(setup, client_in, None, Reading::Now, Reading::Now)
     }
@@ -410,7 +410,7 @@ impl Desk {
         }
     }
 
-    /// Client and server initialize the session.
+    /// Initializes the session between client and server.
     fn shake_hands(&mut self) {
         self.send(&initialize("hello"));
         let asked = match &mut self.server_later {
@@ -426,7 +426,7 @@ impl Desk {
         assert!(answer.contains("\"hello\""), "{answer}");
     }
 
-    /// The client writes a line.
+    /// Writes a line as the client.
     pub(super) fn send(&mut self, line: &str) {
         writeln!(self.client.as_mut().unwrap(), "{line}").unwrap();
     }
@@ -435,7 +435,7 @@ impl Desk {
         self.client.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    /// The client calls a tool.
+    /// Calls a tool as the client.
     pub(super) fn call(&mut self, id: impl Into<Value>, name: &str, args: &Value) {
         let params = json!({ "name": name, "arguments": args });
         self.send(
@@ -444,7 +444,7 @@ impl Desk {
         );
     }
 
-    /// The client calls a tool, with metadata.
+    /// Calls a tool as the client, with metadata.
     pub(super) fn call_with(&mut self, id: impl Into<Value>, name: &str, args: &Value, meta: &Value) {
         let params = json!({ "name": name, "arguments": args, "_meta": meta });
         self.send(
@@ -461,7 +461,7 @@ impl Desk {
         self.server_gets = lines(self.server_later.take().unwrap());
     }
 
-    /// The next line that reaches the client, as it is.
+    /// The next line to the client, as text.
     pub(super) fn client_line(&self) -> String {
         self.client_gets.recv_timeout(PATIENCE).expect("the client gets a line")
     }
@@ -470,7 +470,7 @@ impl Desk {
         serde_json::from_str(&self.client_line()).unwrap()
     }
 
-    /// The next line that reaches the server, as it is.
+    /// The next line to the server, as text.
     pub(super) fn server_line(&self) -> String {
         self.server_gets.recv_timeout(PATIENCE).expect("the server gets a line")
     }
@@ -479,7 +479,7 @@ impl Desk {
         serde_json::from_str(&self.server_line()).unwrap()
     }
 
-    /// The server writes a line.
+    /// Writes a line as the server.
     pub(super) fn serve(&mut self, line: &str) {
         writeln!(self.server.as_mut().unwrap(), "{line}").unwrap();
     }
@@ -488,19 +488,19 @@ impl Desk {
         self.server.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    /// The server answers a request with a result.
+    /// Answers a request with a result as the server.
     pub(super) fn answer(&mut self, id: &Value, result: &Value) {
         self.serve(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string());
     }
 
-    /// The server is asked by the gateway for its tools, and lists these.
+    /// Receives the gateway's request for tools as the server, and lists these.
     pub(super) fn list(&mut self, tools: &Value) {
         let asked = self.server_got();
         assert_eq!(asked["method"], "tools/list", "{asked}");
         self.answer(&asked["id"], &json!({ "tools": tools }));
     }
 
-    /// The server gets a call, which is given, and says that it is done.
+    /// Receives a call as the server, answers that it is done, and returns the call.
     pub(super) fn run_call(&mut self) -> Value {
         let call = self.server_got();
         assert_eq!(call["method"], "tools/call", "{call}");
@@ -508,18 +508,18 @@ impl Desk {
         call
     }
 
-    /// The server gets a call and says that it is done. Gives the id under which the client hears of it.
+    /// Runs a call as the server. Returns the id in the client's answer.
     pub(super) fn ran(&mut self) -> Value {
         self.run_call();
         self.client_got()["id"].clone()
     }
 
-    /// The id that the next request has towards the server.
+    /// The id of the next request towards the server.
     pub(super) fn wire_id(&self) -> Value {
         self.server_got()["id"].clone()
     }
 
-    /// Checks that nothing is on its way to the server: a ping sent now is the next thing that it gets.
+    /// Checks that nothing is in transit to the server: a ping sent now is the next line that it receives.
     pub(super) fn nothing_reached_the_server(&mut self) {
         self.send(r#"{"jsonrpc":"2.0","id":"marker","method":"ping"}"#);
         let next = self.server_got();
@@ -528,7 +528,7 @@ impl Desk {
         assert_eq!(self.client_got()["id"], "marker");
     }
 
-    /// Checks that nothing is on its way to the client: an answer given now is the next thing that it gets.
+    /// Checks that nothing is in transit to the client: an answer sent now is the next line that it receives.
     pub(super) fn nothing_reached_the_client(&mut self) {
         self.nothing_reached_the_server();
     }
@@ -541,7 +541,7 @@ impl Desk {
         self.pending.approve(&id, &self.token(&waiting, id.as_str()), now).unwrap();
     }
 
-    /// Says no to it, as an operator would.
+    /// Denies the call that waits under this id, as an operator would.
     pub(super) fn deny(&self, id: &str) {
         self.pending.deny(&CallId::new(id).unwrap(), &OperatorId::new("olga").unwrap()).unwrap();
     }
@@ -553,7 +553,7 @@ impl Desk {
         mint(&keys(), waiting.binding(), &terms, DEFAULT_TTL_CAP).unwrap()
     }
 
-    /// The session's time is over, and the client is notified.
+    /// Lets the session expire, and receives the client's notification.
     pub(super) fn end_session(&self) {
         self.clock.advance(Millis::from_secs(3_600)).unwrap();
         let told = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
@@ -569,12 +569,12 @@ impl Desk {
         self.server = None;
     }
 
-    /// Takes the server's pen away, for a thread to write with.
+    /// Takes the server's writing end, for use in a thread.
     pub(super) fn take_server(&mut self) -> PipeWriter {
         self.server.take().unwrap()
     }
 
-    /// Takes the client's pen away, for a thread to write with.
+    /// Takes the client's writing end, for use in a thread.
     pub(super) fn take_client(&mut self) -> PipeWriter {
         self.client.take().unwrap()
     }
@@ -596,7 +596,7 @@ impl Desk {
         panic!("the gateway does not end");
     }
 
-    /// Codes on record, oldest first: of refused messages, of rejected calls, `ACCEPT` of accepted ones, and outcomes.
+    /// Recorded codes, oldest first: of refused messages, of rejected calls, `ACCEPT` for accepted ones, and outcomes.
     pub(super) fn record(&self) -> Vec<String> {
         self.stop.wait_recorded();
         let code = |record: Record| match record {
@@ -610,14 +610,14 @@ impl Desk {
         self.sink.latest().into_iter().filter_map(|(_, record)| code(record)).collect()
     }
 
-    /// The same, sorted: refused messages are recorded by a thread of their own.
+    /// The recorded codes, sorted, because a separate thread records refused messages.
     pub(super) fn sorted_record(&self) -> Vec<String> {
         let mut record = self.record();
         record.sort_unstable();
         record
     }
 
-    /// Reasons of the rejected calls on record, oldest first.
+    /// Recorded reasons of the rejected calls, oldest first.
     pub(super) fn reasons(&self) -> Vec<String> {
         self.stop.wait_recorded();
         let reason = |record: Record| match record {
@@ -627,12 +627,12 @@ impl Desk {
         self.sink.latest().into_iter().filter_map(|(_, record)| reason(record)).collect()
     }
 
-    /// The code of the next notice to the operator.
+    /// The code of the operator's next notice.
     pub(super) fn notice(&self) -> &'static str {
         self.notices.recv_timeout(PATIENCE).expect("a notice")
     }
 
-    /// The code in the refusal that the client gets next.
+    /// The client's next refusal and its code.
     pub(super) fn refusal(&self) -> (Value, String) {
         let line = self.client_got();
         assert_eq!(line["result"]["isError"], true, "{line}");
@@ -642,7 +642,7 @@ impl Desk {
         (line.clone(), code)
     }
 
-    /// The JSON-RPC code and our own of the error that the client gets next, under this id.
+    /// The JSON-RPC code and Countersign's code of the client's next error, under this id.
     pub(super) fn error(&self, id: &Value) -> (i64, String) {
         let line = self.client_got();
         assert_eq!(&line["id"], id, "{line}");
@@ -658,7 +658,7 @@ pub(super) fn initialize(id: &str) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params }).to_string()
 }
 
-/// The result by which a server initializes the session.
+/// The result with which a server initializes the session.
 pub(super) fn initialized() -> Value {
     json!({
         "protocolVersion": "2025-11-25", "capabilities": { "tools": {} },
@@ -675,7 +675,7 @@ fn first_line(stream: &mut PipeReader) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// Reads lines in a thread, so that a test can wait for one only so long.
+/// Reads lines in a thread, so that a test can limit its wait for one.
 fn lines(stream: PipeReader) -> Receiver<String> {
     let (send, receive) = channel();
     thread::spawn(move || {

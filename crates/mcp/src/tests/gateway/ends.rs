@@ -24,14 +24,14 @@ fn when_the_server_dies_every_outstanding_request_gets_an_error_and_calls_are_un
     assert_eq!(desk.error(&json!(2)), (-32603, "SERVER_ENDED".into()));
     assert_eq!(desk.ended(), GatewayEnd::ServerEnded);
     assert_eq!(desk.record(), ["ACCEPT", "Unknown"]);
-    // Whoever asks later hears the same.
+    // Later requests get the same answer.
     desk.send(r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#);
     assert_eq!(desk.error(&json!(3)), (-32603, "SERVER_ENDED".into()));
     desk.call(4, "search", &json!({ "q": "x" }));
     assert_eq!(desk.error(&json!(4)), (-32603, "SERVER_ENDED".into()));
 }
 
-/// What the record ends with, which must be the session's end.
+/// The last record, which must be the session's end.
 fn end_on_record(desk: &Desk) -> EndReason {
     let records = desk.sink.latest();
     let ends = records.iter().filter(|(_, record)| matches!(record, Record::End(_))).count();
@@ -280,7 +280,7 @@ fn a_call_that_waits_for_its_decision_at_the_stop_is_refused() {
     assert_eq!(desk.error(&json!(3)).0, -32601);
     desk.stop.stop(Duration::from_secs(3_600));
     desk.answer(&asked["id"], &json!({ "tools": definitions() }));
-    // Which thread refuses the second depends on how far it came.
+    // The thread that refuses the second call depends on timing.
     let mut refused = [desk.client_got(), desk.client_got()]
         .map(|line| (line["id"].as_i64(), line["error"]["data"]["code"].clone()));
     refused.sort_by_key(|(id, _)| *id);

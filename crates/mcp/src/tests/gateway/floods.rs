@@ -1,4 +1,4 @@
-//! Refused messages beyond their rate, while the record is slow: nothing waits for it.
+//! Refused messages beyond their rate limit while recording is slow: no message waits for the record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::desk::{Desk, Setup, call_in_flight};
 
-/// A desk whose record of refused messages can be held up.
+/// A desk whose record of refused messages can be blocked.
 fn held(setup: Setup) -> (Desk, Arc<Mutex<()>>) {
     let hold = Arc::new(Mutex::new(()));
     (Desk::with(Setup { hold: Arc::clone(&hold), ..setup }), hold)
 }
 
-/// Refused messages on record once the gateway has ended: those with entries of their own, and the sums.
+/// Recorded refused messages after the gateway's end: the number of individual entries, and the sums.
 fn recorded(desk: &mut Desk) -> (usize, Vec<RefusedRecord>) {
     desk.close_client();
     desk.close_server();
@@ -45,7 +45,7 @@ fn servers_flood_does_not_hold_up_its_answer() {
         (sum.rows[0].code.as_str(), sum.names[0].as_str()),
         ("METHOD_NOT_ALLOWED", "notifications/made_up")
     );
-    // With a checkpoint behind each entry.
+    // Each entry followed by a checkpoint.
     let lines =
         desk.sink.latest().into_iter().map(|(_, record)| serde_json::to_string(&record).unwrap().len() + 512);
     assert!(lines.sum::<usize>() < 64 << 10);
@@ -73,10 +73,10 @@ fn refusals_that_wait_at_the_stop_are_in_the_sum() {
         assert_eq!(desk.error(&json!(id)), (-32601, "METHOD_NOT_ALLOWED".into()));
     }
     desk.stop.stop(Duration::ZERO);
-    // Longer than the end waits for the record.
+    // Longer than the gateway's end waits for the record.
     std::thread::sleep(Duration::from_millis(600));
     drop(disk);
-    // The one that was being recorded at the end.
+    // Time for the entry that was being recorded at the end.
     std::thread::sleep(Duration::from_millis(200));
     let (own, sums) = recorded(&mut desk);
     assert!(own < 30, "{own}");

@@ -11,7 +11,7 @@ fn fresh() -> Desk {
     Desk::before_the_handshake(Setup::default())
 }
 
-/// A ping is what the client may send at any time, so nothing that was sent before it can still be on its way.
+/// Checks that nothing passes. The client may send a ping at any time, so once it arrives, no earlier message is in transit.
 fn nothing_passes(desk: &mut Desk) {
     desk.send(r#"{"jsonrpc":"2.0","id":"list","method":"tools/list"}"#);
     assert_eq!(desk.error(&json!("list")), (-32600, "NOT_INITIALIZED".into()));

@@ -1,4 +1,4 @@
-//! Calls that were accepted and must not be sent any more.
+//! Calls that were accepted but must no longer be sent.
 
 use countersign_core::Millis;
 use serde_json::json;
@@ -41,7 +41,7 @@ fn answer_says_that_the_approval_is_spent() {
         line["result"]["content"][0]["text"].as_str().unwrap().ends_with(" The approval is spent."),
         "{line}"
     );
-    // Another try asks for another approval.
+    // Another try needs another approval.
     desk.call(3, "refund", &args);
     let (line, code) = desk.refusal();
     assert_eq!(code, "APPROVAL_REQUIRED");

@@ -13,7 +13,7 @@ fn client_lists(desk: &mut Desk, tools: &Value) -> Value {
     desk.client_got()
 }
 
-/// The definitions with one tool's description changed.
+/// The definitions with a change to one tool's description.
 fn changed(name: &str) -> Value {
     let mut tools = definitions();
     for tool in tools.as_array_mut().unwrap() {
@@ -88,7 +88,7 @@ fn a_rug_pull_hides_the_tool_and_refuses_its_calls_until_it_is_itself_again() {
     let mut desk = Desk::open();
     client_lists(&mut desk, &definitions());
     desk.call(1, "summarize", &json!({}));
-    // The client has listed already, so the gateway need not.
+    // The client has listed the tools already, so the gateway need not.
     desk.run_call();
     desk.client_got();
 
@@ -98,7 +98,7 @@ fn a_rug_pull_hides_the_tool_and_refuses_its_calls_until_it_is_itself_again() {
     desk.list(&changed("summarize"));
     assert_eq!(desk.refusal().1, "TOOL_DEFINITION_CHANGED");
     assert_eq!(names(&client_lists(&mut desk, &changed("summarize"))), ["search", "refund", "send_email"]);
-    // What is not pinned may change.
+    // An unpinned definition may change.
     desk.call(3, "search", &json!({ "q": "x" }));
     desk.run_call();
     desk.client_got();
@@ -161,7 +161,7 @@ fn a_pinned_tool_that_the_server_does_not_list_is_refused() {
     desk.call(1, "summarize", &json!({}));
     desk.list(&json!([]));
     assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
-    // The list is known now; it is not asked for at every call.
+    // The list is known now; it is not requested for every call.
     desk.call(2, "summarize", &json!({}));
     assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
     desk.nothing_reached_the_server();
@@ -173,7 +173,7 @@ fn a_server_that_never_lists_its_tools_gets_no_call_to_a_pinned_one() {
     desk.call(1, "summarize", &json!({}));
     let asked = desk.server_got();
     assert_eq!(desk.refusal().1, "TOOL_DEFINITION_UNKNOWN");
-    // An answer that comes too late is nobody's.
+    // A late answer is dropped.
     desk.answer(&asked["id"], &json!({ "tools": definitions() }));
     desk.nothing_reached_the_client();
     assert_eq!(desk.record(), ["TOOL_DEFINITION_UNKNOWN", "UNEXPECTED_ANSWER"]);
@@ -189,7 +189,7 @@ fn the_record_tells_a_definition_that_was_not_seen_from_one_that_is_another() {
     desk.call(1, "summarize", &json!({}));
     desk.run_call();
     desk.client_got();
-    // Known before, and not any more: the server says that it changed, and then lists nothing.
+    // A known definition becomes unknown: the server announces a change and then fails to list its tools.
     let notice = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
     desk.serve(notice);
     desk.client_got();
@@ -297,7 +297,7 @@ fn a_tool_that_has_to_be_a_task_is_not_listed() {
     assert_eq!(names(&client_lists(&mut desk, &tools)), ["refund", "summarize", "send_email"]);
 }
 
-/// A desk whose server may take an hour to list its tools, with a call that waits for it. Gives the id of the gateway's question.
+/// A desk whose server may take an hour to list its tools, with a waiting call. Returns the id of the gateway's request.
 fn waiting() -> (Desk, Value) {
     let hour = |limits: crate::GatewayLimits| limits.with_list_wait(Millis::from_secs(3_600)).unwrap();
     let mut desk = Desk::with(Setup::default().limits(hour));
@@ -347,7 +347,7 @@ fn a_known_tool_waits_behind_one_that_is_not_known() {
     desk.nothing_reached_the_server();
     desk.answer(&asked["id"], &json!({ "tools": definitions() }));
     assert_eq!([desk.ran(), desk.ran()], [json!(1), json!(2)]);
-    // Nothing waits any more.
+    // No call waits any more.
     desk.call(3, "search", &json!({ "q": "x" }));
     assert_eq!(desk.ran(), 3);
 }

@@ -92,7 +92,7 @@ fn a_cancelled_request_of_the_client_passes_as_cancelled() {
     let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     desk.send(cancelled);
     assert_eq!(desk.server_got()["params"], json!({ "requestId": wire }));
-    // A second time there is nothing to cancel.
+    // The second time there is nothing to cancel.
     desk.send(cancelled);
     desk.nothing_reached_the_server();
     assert!(desk.record().is_empty());

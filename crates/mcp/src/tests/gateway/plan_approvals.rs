@@ -10,7 +10,7 @@ use super::desk::{Desk, NOW, Setup, definitions, signed, time};
 use super::plans::{committed, planned, run, search, submit};
 use crate::PlanApprovals;
 
-/// The approval id in the refusal that the client gets next.
+/// The approval id in the client's next refusal.
 fn asked(desk: &Desk) -> String {
     let (line, code) = desk.refusal();
     assert_eq!(code, "APPROVAL_REQUIRED");
@@ -31,7 +31,7 @@ fn a_plan_with_a_step_that_needs_approval_is_approved_once_as_a_whole() {
     submit(&mut desk, 1, &with_a_refund(10));
     desk.list(&definitions());
     let id = asked(&desk);
-    // Asking again before the answer asks the same question; another plan is another one.
+    // A retry before the answer has the same approval id; another plan has another one.
     submit(&mut desk, 2, &with_a_refund(10));
     assert_eq!(asked(&desk), id);
     submit(&mut desk, 3, &with_a_refund(10_000));
@@ -49,7 +49,7 @@ fn a_plan_with_a_step_that_needs_approval_is_approved_once_as_a_whole() {
     assert_eq!(waiting.len(), 1, "the one of the other plan");
     let (_, state) = desk.pending.get(&CallId::new(&id).unwrap()).unwrap().unwrap();
     assert!(matches!(state, PendingState::Used), "{state:?}");
-    // A session has one plan: nobody is asked about a second.
+    // A session has one plan: no one is asked about a second.
     submit(&mut desk, 9, &with_a_refund(12));
     assert_eq!(desk.refusal().1, "PLAN_STARTED");
     assert_eq!(desk.pending.list(time(NOW)).unwrap().len(), 1);
@@ -75,7 +75,7 @@ fn what_is_submitted_while_a_plan_runs_amends_it_once_it_is_approved() {
     desk.list(&definitions());
     let first = committed(&desk, 1, 2);
     run(&mut desk, 2, "search", &json!({ "q": "a" }));
-    // The same steps again are no retry: they would run in the place of the rest.
+    // The same steps again are not a retry: they would replace the remaining steps.
     submit(&mut desk, 3, &json!([search("a"), search("b")]));
     let same = asked(&desk);
     assert_ne!(same, first);
@@ -210,7 +210,7 @@ fn a_plan_that_nobody_can_be_asked_about_is_refused_with_its_record() {
     submit(&mut desk, 1, &with_a_refund(1));
     desk.list(&definitions());
     asked(&desk);
-    // As many questions wait as may.
+    // Fills the store of questions up to its limit.
     let refused = (2..200).find_map(|at: u32| {
         submit(&mut desk, at.into(), &with_a_refund(at));
         let (line, code) = desk.refusal();
@@ -229,7 +229,7 @@ fn a_step_that_needs_an_approval_of_its_own_is_asked_about_when_it_comes() {
     desk.list(&definitions());
     desk.run_call();
     desk.client_got();
-    // Nobody approved the plan that the session started with.
+    // The plan that the session started with has no approval.
     desk.call(2, "refund", &json!({ "ticket": 7, "amount": 10 }));
     let id = asked(&desk);
     desk.approve(&id);
@@ -259,7 +259,7 @@ fn nobody_is_asked_to_approve_a_plan_or_an_amendment_of_an_agent_in_quarantine()
     let stats = CallStats::new().kept_in(Arc::clone(&store) as Arc<dyn Quarantines>);
     let setup = Setup { stats, ..Setup::default().patient().plans(PlanApprovals::Always) };
     let mut desk = Desk::with(setup);
-    // As another process does it, of which the gateway hears by the store alone.
+    // Like a change by another process, which the gateway learns only from the store.
     let agent = desk.gate.contract().agent().clone();
     let stands = |standing| {
         store.change(&StandingRecord::new(time(NOW), agent.clone(), standing, "olga")).unwrap();
@@ -277,7 +277,7 @@ fn nobody_is_asked_to_approve_a_plan_or_an_amendment_of_an_agent_in_quarantine()
     submit(&mut desk, 4, &json!([search("c")]));
     assert_eq!(desk.refusal().1, "AGENT_QUARANTINED");
     assert!(desk.pending.list(time(NOW)).unwrap().is_empty());
-    // Each refusal is on record once, behind why.
+    // Each refusal is recorded once, after its cause.
     let told = desk.sink.latest().into_iter().filter_map(|(_, record)| match record {
         Record::Standing(change) => Some(format!("{:?} by {}", change.standing, change.by)),
         Record::Decision(call) => Some(call.code.map_or("ACCEPT".into(), |code| code.as_str().to_owned())),

@@ -14,7 +14,7 @@ pub(super) fn submit(desk: &mut Desk, id: i64, steps: &Value) {
     desk.call(id, SUBMIT_PLAN, &json!({ "steps": steps }));
 }
 
-/// The plan's root, once the client hears that it was committed.
+/// The plan's root, from the client's answer that it was committed.
 pub(super) fn committed(desk: &Desk, id: i64, steps: usize) -> String {
     let line = desk.client_got();
     assert_eq!((&line["id"], &line["result"]["isError"]), (&json!(id), &json!(false)), "{line}");
@@ -27,7 +27,7 @@ pub(super) fn committed(desk: &Desk, id: i64, steps: usize) -> String {
     root.to_owned()
 }
 
-/// The client calls a tool, and the server does it.
+/// Calls a tool as the client, and runs it as the server.
 pub(super) fn run(desk: &mut Desk, id: i64, tool: &str, args: &Value) -> Value {
     desk.call(id, tool, args);
     let call = desk.run_call();
@@ -46,7 +46,7 @@ fn refused(desk: &mut Desk, id: i64, tool: &str, args: &Value) -> String {
     code
 }
 
-/// Decisions on record: server and name of the tool, code or `ACCEPT`, the plan's root and the step.
+/// Recorded decisions: server and name of the tool, code or `ACCEPT`, the plan's root and the step.
 fn decisions(desk: &Desk) -> Vec<(String, String, Option<String>, Option<u64>)> {
     let one = |record: Record| match record {
         Record::Decision(record) => Some((
@@ -173,7 +173,7 @@ fn a_call_that_is_not_the_plans_next_one_ends_the_plan() {
         run(&mut desk, 2, "search", &json!({ "q": "a" }));
         assert_eq!(refused(&mut desk, 3, tool, &args), code);
         if code == "ASK_REQUIRED" {
-            // An earlier check refused it, so the plan was not asked.
+            // An earlier check refused it, so the plan was not consulted.
             run(&mut desk, 4, "search", &json!({ "q": "b" }));
             continue;
         }
@@ -252,11 +252,11 @@ fn a_plan_that_cannot_be_committed_is_refused_with_its_code_and_is_on_record_onc
     let codes: Vec<&str> = recorded.iter().skip(before.len()).map(String::as_str).collect();
     assert_eq!(codes, cases.iter().map(|(_, code)| *code).collect::<Vec<_>>());
     assert_eq!(desk.gate.plan_root(), None);
-    // What the reader refuses is no message at all.
+    // A line that the reader refuses is not a message.
     let twice = r#"{"jsonrpc":"2.0","id":99,"method":"tools/call","params":{"name":"countersign.submit_plan","arguments":{"steps":[],"steps":[]}}}"#;
     desk.send(twice);
     assert_eq!(desk.refusal().1, "MALFORMED_CALL");
-    // A notification is no call, whatever it says.
+    // A notification is not a call, whatever its content.
     desk.send(&twice.replace("\"id\":99,", "").replace("[],\"steps\":[]", &json!([search("a")]).to_string()));
     desk.nothing_reached_the_server();
     assert_eq!(desk.gate.plan_root(), None);
@@ -288,7 +288,7 @@ fn a_goal_that_comes_with_a_plan_is_the_pinned_one_or_the_plan_is_refused() {
 
 #[test]
 fn a_step_that_failed_leaves_the_plan_unfinished() {
-    // What says that it failed in another way than MCP does, or is no result of a call at all, has not succeeded.
+    // A result with an error mark in another form than MCP's, or that is no result of a call, is not a success.
     let odd = [json!({ "content": [], "isError": "true" }), json!(null), json!("done"), json!([])];
     for result in odd.into_iter().chain([json!({ "content": [], "isError": true })]) {
         let mut desk = planned();

@@ -16,12 +16,12 @@ fn finance() -> SigningKey {
     SigningKey::from_seed([3; 32])
 }
 
-/// A desk whose gate wants evidence before a call with a high impact, `send_email` among them.
+/// A desk whose gate requires evidence for a call with a high impact, `send_email` among them.
 fn desk() -> Desk {
     desk_holding(None)
 }
 
-/// The same, whose accepted calls may be held so long.
+/// Like [`desk`], with a maximum holding time of accepted calls.
 fn desk_holding(holding: Option<Millis>) -> Desk {
     let keyring = json!({ "finance-1": finance().verifying_key().to_base64() }).to_string();
     let verifier = ProposalVerifier::builder(Profile::Strict)
@@ -75,7 +75,7 @@ fn with(mut args: Value, name: &str, value: &Value) -> Value {
     args
 }
 
-/// What was decided, oldest first.
+/// The recorded decisions, oldest first.
 fn decisions(desk: &Desk) -> Vec<CallRecord> {
     let decision = |record| if let Record::Decision(decision) = record { Some(decision) } else { None };
     desk.sink.latest().into_iter().filter_map(|(_, record)| decision(record)).collect()
@@ -147,7 +147,7 @@ fn a_client_names_its_call_until_an_approval_does() {
     desk.call_with(2, "refund", &json!({}), &named("mine-2"));
     assert_eq!(desk.run_call()["params"], json!({ "name": "refund", "arguments": {} }));
     desk.client_got();
-    // An id is for one question: under one that was used, nobody can be asked again. That is the client's to mend.
+    // A call id is for one question: no new question can be filed under a used one. Only the client can choose another.
     desk.call_with(3, "refund", &json!({}), &named("mine-1"));
     let (line, code) = desk.refusal();
     assert_eq!(code, "APPROVAL_REQUIRED");
@@ -192,7 +192,7 @@ fn a_call_that_somebody_attested_to_runs_once_and_the_server_sees_nothing_of_it(
     assert_eq!(desk.refusal().1, "PIC_EVIDENCE_REQUIRED");
     desk.call_with(3, "send_email", &with(beside.clone(), "to", &json!("eve")), &meta(json!({})));
     assert_eq!(desk.refusal().1, "PIC_ARG_BINDING_MISMATCH");
-    // Under an id of the gateway's own it is another call.
+    // Under the gateway's own id it is a different call.
     desk.call_with(4, "send_email", &beside, &json!({ "dev.countersign/ask": GOAL }));
     let (line, code) = desk.refusal();
     assert_eq!(code, "PIC_EVIDENCE_FAILED");

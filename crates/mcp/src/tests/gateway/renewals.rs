@@ -15,7 +15,7 @@ fn renewing() -> Desk {
     desk
 }
 
-/// Ten minutes pass.
+/// Advances the clock by ten minutes.
 fn end(desk: &Desk) {
     desk.clock.advance(Millis::from_secs(600)).unwrap();
 }
@@ -29,7 +29,7 @@ fn reload(desk: &Desk, signed: &str) {
     desk.registry.reload(signed.as_bytes(), desk.clock.now().unwrap()).unwrap();
 }
 
-/// What the agent has, in a draft.
+/// The agent's tools in a draft.
 fn listed(draft: &mut Value) -> &mut Vec<Value> {
     draft["agents"][0]["tools"].as_array_mut().unwrap()
 }
@@ -38,7 +38,7 @@ fn is_notified_of_tools(desk: &Desk) {
     assert_eq!(desk.client_got()["method"], "notifications/tools/list_changed");
 }
 
-/// The approval id in the refusal that the client gets next.
+/// The approval id in the client's next refusal.
 fn asked(desk: &Desk) -> String {
     let (line, code) = desk.refusal();
     assert_eq!(code, "APPROVAL_REQUIRED");

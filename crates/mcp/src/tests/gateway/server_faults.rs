@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, definitions};
 
-/// A call of the client's, and the id that it has towards the server.
+/// Sends a client's call, and returns its id towards the server.
 fn call_in_flight(desk: &mut Desk) -> Value {
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
@@ -39,7 +39,7 @@ fn a_call_that_still_waits_for_its_decision_cannot_be_answered() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     let asked = desk.server_got();
-    // The call came before the gateway's question, so its number is the one before.
+    // The call came before the gateway's request, so its number is the previous one.
     let (prefix, number) = asked["id"].as_str().unwrap().rsplit_once('-').unwrap();
     let before = number.parse::<u64>().unwrap() - 1;
     desk.answer(&json!(format!("{prefix}-{before}")), &json!({ "content": ["too early"] }));
@@ -213,8 +213,8 @@ fn a_long_line_that_answers_nothing_fails_no_request() {
 
 #[test]
 fn a_server_that_floods_is_held_back_until_the_client_reads() {
-    // The client's lines are read by a thread of the test, without bound. So this client does not start to read
-    // before the flood stands still.
+    // A thread of the test reads the client's lines without bound, so this client starts to read only once the flood
+    // has stopped.
     let mut desk = Desk::with_client_that_waits(Setup::default());
     let mut server = desk.take_server();
     let line = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "data": "y".repeat(1_000) } });
@@ -259,7 +259,7 @@ fn a_server_that_asks_without_reading_is_still_read_and_loses_answers_at_worst()
 fn a_server_that_asks_without_reading_and_a_client_that_asks_without_end_do_not_stop_each_other() {
     let mut desk = Desk::open();
     let mut server = desk.take_server();
-    // Refused requests: the answers go back to a server that, for now, only writes.
+    // Refused requests: the answers go back to a server that only writes for now.
     let asking = thread::spawn(move || {
         for id in 0..3_000 {
             let request =
@@ -299,7 +299,7 @@ fn no_late_answer_counts_for_another_call() {
     let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     desk.send(cancelled);
     assert_eq!(desk.server_got()["method"], "notifications/cancelled");
-    // More than are remembered.
+    // More cancelled requests than are remembered.
     for _ in 0..1_100 {
         desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         desk.send(cancelled);
