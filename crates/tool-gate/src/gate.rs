@@ -42,7 +42,7 @@ impl ToolGate {
     }
 
     /// Decides about a call. An acceptance is recorded before this returns, and so is a refusal within the rate
-    /// ([`refused_calls`](ToolGateBuilder::refused_calls)). A refusal beyond the rate has no number and is recorded in
+    /// ([`refused_calls`](crate::ToolGateBuilder::refused_calls)). A refusal beyond the rate has no number and is recorded in
     /// a sum: before the next acceptance, by the first decision 10 s later, by [`refusals`](Self::refusals), or when
     /// the gate is dropped.
     ///
@@ -57,7 +57,7 @@ impl ToolGate {
     }
 
     /// Decides about a call, for a host that asks a person if only an approval is missing. The question is filed before
-    /// the refusal is recorded. If it cannot be filed, code and record say why ([`NotFiled`]). If the refusal cannot be
+    /// the refusal is recorded. If it cannot be filed, code and record say why ([`NotFiled`](crate::NotFiled)). If the refusal cannot be
     /// recorded, the question is withdrawn. Beyond the rate of refusals, no question is filed.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ impl GateLimits {
         self
     }
 
-    /// Sets the number of records that [`ToolGate::call_log`] keeps.
+    /// Sets the number of records that [`ToolGate::call_log`](crate::ToolGate::call_log) keeps.
     #[must_use]
     pub const fn recent_records(mut self, most: usize) -> Self {
         self.recent_records = most;
