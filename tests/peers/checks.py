@@ -15,6 +15,6 @@ def check(name, holds, detail=""):
 
 
 def told():
-    """Prints how many there were. The exit code: 0 where all hold, and there was one."""
+    """Prints the number of checks. Returns the exit code: 0 if all hold and there was at least one."""
     print(f"{passed} checks hold, {failed} do not")
     return 1 if failed or not passed else 0

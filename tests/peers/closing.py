@@ -41,13 +41,13 @@ def is_number(name):
 
 
 def escaped(name):
-    """Section 6.1 of docs/log-format.md."""
+    """Escapes a name as in section 6.1 of docs/log-format.md."""
     hidden = lambda c: unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") or DRAWN_AS_NOTHING.match(c)
     return "".join("\\\\" if c == "\\" else f"\\u{{{ord(c):x}}}" if hidden(c) else c for c in name)
 
 
 def names_in(folder, prefix=""):
-    """Paths within the folder: of files with a sum, and, escaped, of all that has none."""
+    """Paths within the folder: of the files with a sum, and, escaped, of all others."""
     files, others = [], []
     for entry in os.scandir(os.fsencode(folder)):
         name = entry.name.decode("utf-8", errors="replace")
@@ -65,13 +65,13 @@ def names_in(folder, prefix=""):
 
 
 def sums_of(folder):
-    """The file of sums as it has to be."""
+    """The expected file of sums."""
     files, others = names_in(folder)
     return "".join([f"{sha256_of(folder / name)}  {name}\n" for name in files] + [f"# no sum: {name}\n" for name in others])
 
 
 def verify_closing(folder, vkey):
-    """What the note says."""
+    """Verifies the closing note and returns it."""
     path = folder / "closing"
     if not path.exists():
         raise Damage("AUDIT_UNAVAILABLE", "the folder has no closing note")
@@ -95,7 +95,7 @@ def verify_closing(folder, vkey):
 
 
 def verify_manifests(folder):
-    """Names of the manifests, each of which has the sums of its files."""
+    """Verifies the sums in each manifest and returns the names of the manifests."""
     names = []
     for path in sorted(folder.glob("archive-*.json")):
         manifest = json.loads(path.read_text(encoding="utf-8"))

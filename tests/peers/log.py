@@ -63,7 +63,7 @@ class Tree:
 
 
 def read_note(quoted):
-    """The note of a JSON string in its one spelling: one that a log keeps has one signature."""
+    """Decodes the note from a JSON string in its canonical spelling. A note that a log keeps has one signature."""
     try:
         note = json.loads(quoted)
         same = json.dumps(note, ensure_ascii=False).encode() == quoted
@@ -77,7 +77,7 @@ def read_checkpoint(line):
 
 
 def signed(note, vkey):
-    """Number of entries and root, of a note that the log signed."""
+    """Verifies a note that the log signed and returns its number of entries and its root."""
     try:
         return open_checkpoint(note, vkey)
     except Refused as why:
@@ -154,7 +154,7 @@ class Log:
         self.tree, self.note = tree, note
 
     def compare(self, tree):
-        """Notes a difference. It is a fork once a checkpoint of the log stands behind it; before that the entries may be damaged."""
+        """Notes a difference. It is a fork if a checkpoint of the log follows it; before that, the entries may be damaged."""
         for size, root in self.known:
             if size == tree.size and root != tree.root() and self.forked is None:
                 self.forked = size
@@ -164,7 +164,7 @@ class Log:
             raise Damage("AUDIT_FORK", f"a known checkpoint has another root at {self.forked} entries")
 
     def lines(self, data, at, is_last):
-        """Reads up to the last checkpoint that stands behind lines as they should be; what follows is the tail."""
+        """Reads up to the last checkpoint that follows valid lines; the rest is the tail."""
         tree, kept, trouble = Tree(self.tree.size, self.tree.peaks), at, None
         while at < len(data) and trouble is None:
             end = data.find(b"\n", at, at + MAX_LINE + 1)
@@ -206,7 +206,7 @@ class Log:
 
 
 def runs(data):
-    """Runs of zeros and of other bytes: whether it is zeros, begin, end, and whether a newline stands before it."""
+    """Runs of zeros and of other bytes: whether it is zeros, begin, end, and whether a newline precedes it."""
     for run in re.finditer(rb"\0+|[^\0]+", data):
         yield data[run.start()] == 0, run.start(), run.end(), data[run.start() - 1 : run.start()] == b"\n"
 
@@ -223,14 +223,14 @@ def are_lost_pages(data, start):
 
 
 def begins_line(text, prefix):
-    """Whether a line of that prefix can begin so."""
+    """Whether the text can be the beginning of a line with this prefix."""
     same = all(due == found for due, found in zip(prefix, text))
     whole = json_prefix(text)
     return same and whole is not None and (not whole or text.endswith(b"}"))
 
 
 def json_prefix(text):
-    """True for a whole JSON text, False for the beginning of one, None for what is neither."""
+    """True for a whole JSON text, False for the beginning of one, None for neither."""
     value = rb'(?:"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)'
     token = re.compile(value + rb"|[{}\[\],:]")
     open_, at, due = [], 0, "value"
@@ -275,7 +275,7 @@ def json_prefix(text):
 
 
 class Tail:
-    """The lines behind the last checkpoint. `due` is the number of the next entry, or the least it can be behind a lost page."""
+    """The lines after the last checkpoint. `due` is the number of the next entry, or its lower bound after a lost page."""
 
     def __init__(self, due, vkey):
         self.due, self.is_exact, self.vkey = due, True, vkey
@@ -342,7 +342,7 @@ def is_torn_head(data, number):
 
 
 def key_of(vkey, number):
-    """Key of a numbered log, where that of the first one is given."""
+    """Key of a numbered log, derived from the key of the first one."""
     first = Key(vkey, LOG)
     name, material = f"{first.name}/{number}", bytes([LOG]) + first.bytes
     identity = sha256(name.encode() + b"\n" + material)[:4].hex()

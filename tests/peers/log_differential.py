@@ -25,7 +25,7 @@ SEGMENT = "000000000001.jsonl"
 
 
 def changed(data, pick):
-    """One change of a segment: its kind, and what the segment is then."""
+    """One change of a segment: its kind, and the changed segment."""
     data, at = bytearray(data), pick.randrange(max(0, len(data) - pick.choice([300, 900, 3_000, len(data)])), len(data))
     kind = pick.choice(["bit", "nul", "cut", "page", "zeros behind a cut", "zeros to the end", "line gone", "line twice", "unsigned"])
     sector = at // SECTOR * SECTOR

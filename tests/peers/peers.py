@@ -44,7 +44,7 @@ def countersign(folder, *args):
 
 
 def set_up(folder, name, command, rules):
-    """Keys, a registry drafted from what the server says and lowered on purpose, and the gateway's configuration."""
+    """Keys, a registry drafted from the server's tools with impacts lowered on purpose, and the gateway's configuration."""
     countersign(folder, "keys", "generate", "--kind", "ed25519", "--out", "op.key", "--public-out", "op.pub")
     countersign(folder, "keys", "generate", "--kind", "hmac", "--out", "approval.key")
     countersign(folder, "keys", "generate", "--kind", "log", "--origin", "peers.example/log", "--out", "log.key")
@@ -172,7 +172,7 @@ async def filesystem(folder):
 
 
 def inspector(gateway, docs):
-    """The Inspector's command line, as a second client that nobody here wrote."""
+    """The Inspector's command line, as a second third-party client."""
     env = dict(os.environ, PATH=f"{MODULES / '.bin'}:{os.environ['PATH']}")
     config = docs.parent / "inspector.json"
     config.write_text(json.dumps({"mcpServers": {"files": {"command": gateway[0], "args": gateway[1:]}}}))
@@ -180,7 +180,7 @@ def inspector(gateway, docs):
     def run(*args):
         done = subprocess.run([MODULES / ".bin" / "mcp-inspector", "--cli", "--config", config, "--server", "files", *args],
                               env=env, capture_output=True, text=True, timeout=120)
-        # What it prints before the JSON is the server's log.
+        # The output before the JSON is the server's log.
         start = done.stdout.find("{")
         return json.loads(done.stdout[start:]) if start >= 0 else {"stderr": done.stderr}
 
@@ -235,7 +235,7 @@ async def everything(folder):
           kinds == {"session", "server", "decision", "outcome", "gateway", "end"}, kinds)
 
 
-# A server that ignores the end of its input and every signal that can be ignored, as does the process that it starts.
+# A server that ignores the end of its input and every signal that can be ignored, as does its child process.
 STUBBORN = """
 import json, os, signal, subprocess, sys, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -266,7 +266,7 @@ def is_running(pid):
 
 
 async def stubborn(folder):
-    """Each signal, in a call and between calls, and a client that leaves: no process of the server's is left."""
+    """Each signal, in a call and between calls, and a client that leaves: no process of the server remains."""
     (folder / "server.py").write_text(STUBBORN)
     pids = folder / "pids.txt"
     free = {"impact": "read", "approval": "not_required"}
@@ -302,7 +302,7 @@ async def stubborn(folder):
 
 
 async def eras(folder):
-    """A stock client in each of its modes, in front of a server that asks for input where it should answer."""
+    """A stock client in each of its modes, in front of a server that requests input instead of answering."""
     got = folder / "got.jsonl"
     direct = [sys.executable, str(Path(__file__).with_name("asking_server.py")), str(got)]
     free = {"impact": "read", "approval": "not_required"}

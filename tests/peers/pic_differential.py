@@ -37,7 +37,7 @@ import texts  # noqa: E402
 VERSION = "0.9.1"
 PER_FOLDER = 500
 LARGE_FILES = 9
-# Every answer that the package can give here. PIC_POLICY_VIOLATION is in its registry, and nothing raises it.
+# Every answer that the package can give here. PIC_POLICY_VIOLATION is in its registry, but no code raises it.
 ANSWERS = {
     "allow",
     "keyring_refused",
@@ -53,7 +53,7 @@ ANSWERS = {
     "PIC_EVIDENCE_FAILED",
     "PIC_INTERNAL_ERROR",
 }
-# An internal error is never something to agree on.
+# An internal error never counts as agreement.
 AGREED = ANSWERS - {"PIC_INTERNAL_ERROR"} | {"canonical_match", "canonical_reject"}
 STRICT_ALLOWS = 500
 STRICT_KINDS = 3
@@ -64,7 +64,7 @@ def answer(verdict, code):
 
 
 class Suite:
-    """A suite that is being written in the reference's layout."""
+    """A suite under construction, in the reference's layout."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -81,7 +81,7 @@ class Suite:
         self.expected[vector["id"]] = answer(verdict, code)
 
     def add_canonical(self, name, text, form):
-        """A vector of the canonical form. Its input is put in as the text that it is."""
+        """A vector of the canonical form. Its input is inserted as raw text."""
         verdict = "canonical_reject" if form is None else "canonical_match"
         vector = {"id": name, "mode": "canonicalization"}
         if form is not None:
@@ -111,7 +111,7 @@ class Suite:
         return json.loads((self.folder / self.files[name]).read_text(encoding="utf-8"))
 
     def run(self, binary, profile):
-        """What the command says of every vector, by id: the answer, and its detail where it gives one."""
+        """The command's answer to every vector, by id, with its detail if it has one."""
         with tempfile.TemporaryFile() as out:
             done = subprocess.run(
                 [binary, "proposal", "conformance", str(self.folder), "--profile", profile, "--json"],
@@ -141,7 +141,7 @@ class Suite:
 
 
 def plan(cases):
-    """How many of each family, together at least as many as are asked for."""
+    """The number of cases of each family, together at least as many as requested."""
     total = sum(share for _, share in families.FAMILIES)
     yield evidence.large_files, LARGE_FILES
     for family, share in families.FAMILIES:
@@ -155,7 +155,7 @@ def build(world, folder, cases, seed, reasons):
         for k in range(count):
             case = material.Case(world, material.rng_for(seed, family.__name__, k), family.__name__)
             family(case, k)
-            # What the reference is asked about is what a reader of the file sees.
+            # The reference receives the vector as a reader of the file parses it.
             vector = json.loads(json.dumps(case.vector(f"{family.__name__}-{k}")))
             suite.add(vector, *reference.decide(vector, folder, reasons))
     for k in range(cases // 10):
@@ -220,7 +220,7 @@ def compare(suite, world, answers, shown=20):
 
 
 def compare_strict(suite, answers, kinds):
-    """Whatever strict allows the package allows; counts the kinds of what was allowed."""
+    """Checks that the package allows every case that strict allows; counts the kinds of allowed cases."""
     wrong = 0
     for name, (ours, result) in answers.items():
         if name in suite.canonical:
@@ -240,7 +240,7 @@ def compare_strict(suite, answers, kinds):
 
 
 def table(title, counts, wanted):
-    """Prints the counts, and returns what was wanted and never occurred."""
+    """Prints the counts, and returns the wanted ones that never occurred."""
     print(f"\n{title}")
     for name in sorted(set(counts) | set(wanted), key=lambda name: (-counts[name], name)):
         print(f"{counts[name]:8} {name}")
@@ -277,7 +277,7 @@ def run(options, folder):
     missing = table("the reference's answers", collections.Counter(suite.expected.values()), ANSWERS)
     ways = set(reference.EVIDENCE_REASONS)
     if texts.is_json(texts.nested(8_000)):
-        # This Python reads whatever fits into a payload.
+        # This Python reads any nesting that fits into a payload.
         ways.remove("payload too deep")
     missing += table("ways in which evidence failed there", reasons, ways)
     if options.oracle_only:
@@ -304,7 +304,7 @@ def run(options, folder):
         missing.append(
             f"strict allowed {sum(kinds.values())} of {len(kinds)} kinds; {STRICT_ALLOWS} of {STRICT_KINDS} have to be"
         )
-    # The whole first suite once more: made for other rules, and all the more likely to slip through.
+    # The whole first suite again: it was made for other rules, so its cases are more likely to slip through.
     others = collections.Counter()
     over += compare_strict(suite, suite.run(binary, "strict"), others)
     table("of the first suite allowed by strict, and by the reference", others, ())

@@ -63,7 +63,7 @@ def from_base64(text, why):
 
 
 class Key:
-    """A key as C2SP signed-note writes it, `name+id+key`: of a log, or of a witness."""
+    """A key in the form of C2SP signed-note, `name+id+key`: of a log, or of a witness."""
 
     def __init__(self, vkey, kind):
         parts = vkey.split("+", 2)
@@ -75,7 +75,7 @@ class Key:
         need(self.id.hex() == identity, "the key's id is not that of its name and bytes")
 
     def signed(self, text, signature):
-        """Verifies a signature on a text and gives the time that a witness names."""
+        """Verifies a signature on a text and returns the time that a witness states."""
         seconds = None
         if self.kind == WITNESS:
             need(len(signature) == 72, "a cosignature is too short or too long")
@@ -90,7 +90,7 @@ class Key:
 
 
 def read_receipt(data):
-    """The members, of bytes that are their canonical JSON (RFC 8785), whatever whitespace is behind it."""
+    """Reads the members from bytes that are their canonical JSON (RFC 8785). Whitespace may follow."""
     need(len(data) <= MAX_BYTES, "the receipt is too long")
     try:
         text = data.decode("utf-8").rstrip(" \t\r\n")
@@ -100,7 +100,7 @@ def read_receipt(data):
     need(type(value) is dict and value.keys() == MEMBERS.keys(), "the receipt has other members than it should")
     need(all(type(value[name]) is kind for name, kind in MEMBERS.items()), "a member is of another type")
     need(all(type(entry) is str for entry in value["proof"]), "the proof holds something else than hashes")
-    # All names are ASCII and the only number is whole, so that this is what RFC 8785 says.
+    # All names are ASCII and the only number is an integer, so this is the form of RFC 8785.
     canonical = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     need(canonical == text, "the receipt is not in its one spelling")
     need(value["receipt"] == "countersign-receipt-1", "the receipt is of another form")
@@ -109,7 +109,7 @@ def read_receipt(data):
 
 
 def signer(line, text, keys):
-    """Which of the keys signed the text in that line, and when it says so."""
+    """The key that signed the text in that line, and the time that the signature states."""
     name, gap, signature = line.removeprefix(DASH).partition(" ")
     need(line.startswith(DASH) and gap, "a signature line is none")
     signature = from_base64(signature, "a signature is not base64")
@@ -133,7 +133,7 @@ def open_note(note, log, witnesses):
 
 
 def open_checkpoint(note, vkey, witnesses=(), quorum=0):
-    """The size and the root that the log signed and that many witnesses cosigned."""
+    """The size and the root that the log signed and that at least `quorum` witnesses cosigned."""
     log, witnesses = Key(vkey, LOG), [Key(witness, WITNESS) for witness in dict.fromkeys(witnesses)]
     text, cosigned = open_note(note, log, witnesses)
     need(len(cosigned) >= quorum, "too few witnesses cosigned")
@@ -176,7 +176,7 @@ def no_number(_):
 
 
 def read_record(line):
-    """The record of a line: what a reader of JSON could take for one thing or another is refused."""
+    """The record of a line. A text with more than one reading in JSON is refused."""
     try:
         record = json.loads(line, object_pairs_hook=members_once, parse_constant=no_number, parse_float=no_number)
         json.dumps(record, ensure_ascii=False).encode("utf-8")
@@ -194,7 +194,7 @@ def read_record(line):
 
 
 def verify(data, vkey, witnesses=(), quorum=0):
-    """The record of a receipt that holds."""
+    """Verifies a receipt and returns its record."""
     receipt = read_receipt(data)
     size, root = open_checkpoint(receipt["checkpoint"], vkey, witnesses, quorum)
     path = [from_base64(entry, "a hash is not base64") for entry in receipt["proof"]]
@@ -207,7 +207,7 @@ def verify(data, vkey, witnesses=(), quorum=0):
 
 
 def describe(record):
-    """Lines of plain ASCII, whatever the agent called things."""
+    """Lines of plain ASCII; the agent's texts are escaped."""
     yield f"record {record['seq']}: {json.dumps(record['type'])}"
     if record["type"] == "decision":
         yield f"call: {json.dumps(record['call_id'])}"
@@ -229,7 +229,7 @@ def holds(data, *known):
 
 
 def every_byte(data, *known):
-    """How many changes were tried, and where one was not noticed."""
+    """Changes every byte. Returns the number of changes, and the positions of those that were accepted."""
     tried, missed = 0, []
     for at, byte in enumerate(data):
         for other in (byte ^ 0x01, byte ^ 0x20, (byte + 13) % 256):
@@ -240,7 +240,7 @@ def every_byte(data, *known):
 
 
 def judge_vectors(folder):
-    """How many vectors there are, and which are judged otherwise than is written."""
+    """Number of vectors, and names of those whose verdict is not the expected one."""
     judged, wrong = 0, []
     for path in sorted(folder.glob("*/*.json")):
         vector = json.loads(path.read_text(encoding="utf-8"))

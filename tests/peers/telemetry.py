@@ -42,7 +42,7 @@ SECRET = "a-name-that-is-nobodys-business"
 
 
 class Collector:
-    """Receives OTLP over HTTP, or takes requests and never answers them."""
+    """Receives OTLP over HTTP, or accepts requests and never answers them."""
 
     def __init__(self, answers=True):
         self.requests, self.headers, self.paths = [], [], []
@@ -80,7 +80,7 @@ class Collector:
 
 
 class Gateway:
-    """The real gateway in front of the real server, and a client of it."""
+    """The real gateway in front of the real server, with a client."""
 
     def __init__(self, folder, **environment):
         docs = folder / "docs"
@@ -113,7 +113,7 @@ class Gateway:
         return self.ask("tools/call", name=tool, arguments=arguments, **meta)
 
     def end(self):
-        """Closes its input. Gives how long it took to end, and what it said."""
+        """Closes its input. Returns the time until it ended, and its output."""
         began = time.monotonic()
         self.process.stdin.close()
         code = self.process.wait(60)
@@ -187,7 +187,7 @@ def documented():
 
 
 def exported(families):
-    """The same, from what was scraped. Prometheus' parser takes `_total` off a counter's name."""
+    """Name to type and labels, from the scraped families. Prometheus' parser strips `_total` from a counter's name."""
     found = {}
     for family in families:
         name = family.name + ("_total" if family.type == "counter" else "")
@@ -252,7 +252,7 @@ service_name = "tidy-desk"
     check("as Prometheus' text", kind.startswith("text/plain; version=0.0.4"), kind)
     families = list(text_string_to_metric_families(text))
     answers = 5 + 1 + MADE_UP + 1
-    # No checkpoint is kept elsewhere here, so that its two gauges are missing.
+    # No checkpoint is kept elsewhere here, so its two gauges are missing.
     due = {name: form for name, form in documented().items() if not name.startswith("countersign_checkpoint_")}
     check("all but two are due without a kept checkpoint", len(due) == len(documented()) - 2, due)
     check("the documented names, types and labels are exported", exported(families) == due, (exported(families), due))

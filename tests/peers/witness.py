@@ -45,11 +45,11 @@ STATUS = {"ok": 200, "NOTE_MALFORMED": 400, "WITNESS_OLD_SIZE": 400, "WITNESS_UN
 TIMES = 60
 
 
-# What a witness knows.
+# A witness's checks.
 
 
 def verify_consistency(first, first_root, second, second_root, path):
-    """RFC 9162, section 2.1.4.2, and what C2SP tlog-witness says of equal sizes and of an empty tree."""
+    """Verifies as in RFC 9162, section 2.1.4.2, with the rules of C2SP tlog-witness for equal sizes and an empty tree."""
     if first == 0:
         need(not path, "a proof where none is due")
         return
@@ -84,7 +84,7 @@ def decimal(text):
 
 
 def without_strangers(note, log):
-    """The note with the log's own signature lines alone: those of others are to be ignored."""
+    """The note with the log's own signature lines only: those of others must be ignored."""
     text, gap, block = note.rpartition("\n\n")
     need(gap and block.endswith("\n"), "no note")
     mine = [line for line in block[:-1].split("\n") if line.startswith(f"{DASH}{log.name} ")]
@@ -98,7 +98,7 @@ class Answer(Exception):
 
 
 class KeptWitness:
-    """A witness by the rules: the latest checkpoint of each log is in a file before anybody hears of it."""
+    """A witness by the rules: the latest checkpoint of each log is saved before the answer."""
 
     def __init__(self, name, state, logs=()):
         self.name, self.state, self.key, self.lock = name, state, Ed25519PrivateKey.generate(), threading.Lock()
@@ -165,11 +165,11 @@ class KeptWitness:
         beside.replace(self.state)
 
 
-# How it is reached.
+# Transport to a witness.
 
 
 class Server:
-    """Serves a witness's answers, or whatever else is done with a request, on this machine."""
+    """Serves a witness's answers on this machine, or treats a request with `act`."""
 
     def __init__(self, answer=None, act=None, tls=None):
         self.bodies = bodies = []
@@ -204,14 +204,14 @@ class Server:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def olds(self):
-        """What was asked since it was last asked for: the first lines of the requests."""
+        """The first lines of the requests since the last call."""
         asked = [body.split("\n", 1)[0] for _, body in self.bodies]
         self.bodies.clear()
         return asked
 
 
 def own_certificate(folder):
-    """A certificate that nobody vouches for."""
+    """A self-signed certificate."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.timezone.utc)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
@@ -264,7 +264,7 @@ class Desk:
         return self.call(f"audit witness {log} --key log.vkey {given} {more}")
 
     def copy(self, old, new):
-        """Puts a log in the place of another, and takes its state away: who can do both is seen by a witness alone."""
+        """Replaces a log with another and deletes its state. Only a witness detects an attacker who can do both."""
         shutil.rmtree(self.folder / new, ignore_errors=True)
         (self.folder / f"{new}.state").unlink(missing_ok=True)
         shutil.copytree(self.folder / old, self.folder / new)
@@ -276,7 +276,7 @@ def refused(name, done, exit_code, code):
 
 
 def cosigned_by(note, desk, *witnesses):
-    """The size of a cosigned note, verified here alone, and how many of these witnesses cosigned it."""
+    """The size of a cosigned note, verified by this code alone, and the number of these witnesses that cosigned it."""
     text, keys = open_note(note, Key(desk.vkey, LOG), [Key(witness.vkey(), WITNESS) for witness in witnesses])
     return int(text.split("\n")[1]), len(keys)
 
@@ -477,7 +477,7 @@ def proofs(desk, folder, witnesses):
 
 
 def judge_vectors(vectors):
-    """How many requests there are, and which are answered otherwise than is written."""
+    """Number of requests, and those whose answer is not the expected one."""
     judged, wrong = 0, []
     for path in sorted(vectors.glob("*/*.json")):
         vector = json.loads(path.read_text(encoding="utf-8"))

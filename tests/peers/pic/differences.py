@@ -24,14 +24,14 @@ TOTAL_BYTES = 16 * 1024 * 1024
 LATER = {"PIC_EVIDENCE_REQUIRED", "PIC_EVIDENCE_FAILED", "PIC_VERIFIER_FAILED"}
 RING_MEMBERS = {"trusted_keys", "revoked_keys", "revoked_fingerprints", "thresholds"}
 OWN_KEY_MEMBERS = {"not_before", "tools", "impacts", "principals"}
-# RFC 3339, section 5.6, in one spelling and without leap seconds. Both sides look whether there is such a day.
+# RFC 3339, section 5.6, in one spelling and without leap seconds. Both sides check that the day exists.
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?", re.ASCII
 )
 
 
 class Facts:
-    """A case as a vector file has it, and what follows from it."""
+    """A case as in its vector file, and the facts derived from it."""
 
     def __init__(self, vector, world):
         self.vector, self.world, self.options = vector, world, vector["options"]
@@ -55,7 +55,7 @@ class Facts:
 
     @functools.cached_property
     def proposal(self):
-        """The proposal where it can be read at all, else None."""
+        """The proposal if it is readable at all, else None."""
         try:
             return json.loads(self.text)
         except (ValueError, RecursionError):
@@ -124,7 +124,7 @@ class Facts:
 
     @functools.cached_property
     def evidence_cause(self):
-        """Which difference, if any, makes the first entry of the evidence fail that the reference lets pass."""
+        """The difference, if any, by which the first entry of the evidence fails that the reference accepts."""
         total = 0
         for entry in self.evidence():
             cause = self._hash_cause(entry) if entry.get("type") == "hash" else self._signature_cause(entry)
@@ -159,7 +159,7 @@ class Facts:
         if entry["key_id"] != entry["key_id"].strip():
             return "key-ids-exact"
         if not problem and any(name.startswith("x_") for name in _attested_members(payload)):
-            # No case of this comparison states facts of a call that they could be compared with.
+            # No case of this comparison states facts of a call to compare them with.
             return "stated-members-bind"
         if self._own_members_refuse(entry["key_id"]):
             return "keyring-members-of-our-own"
@@ -191,7 +191,7 @@ class Facts:
 
     @functools.cached_property
     def ring_cause(self):
-        """Which difference makes a keyring unreadable that the reference reads."""
+        """The difference that makes a keyring unreadable that the reference reads."""
         if "keyring_text" in self.vector and texts.problem(self.vector["keyring_text"]):
             return "keyrings-read-strictly"
         ring = self.ring
@@ -230,7 +230,7 @@ class Facts:
         return "times" if any(not _is_time(time) for time in times) else None
 
     def threshold_missed(self):
-        """Whether the keyring asks for more distinct keys than signed for what the claims cite."""
+        """Whether the keyring requires more distinct keys than signed for the evidence that the claims cite."""
         thresholds = self.ring.get("thresholds", {}) if "trusted_keys" in self.ring else {}
         needed = max(
             thresholds.get(impact, 1)
@@ -244,7 +244,7 @@ class Facts:
         return len(signers) < needed
 
     def policy_is_strict(self):
-        """Whether the policy is one that a strict reader takes."""
+        """Whether a strict reader accepts the policy."""
         if "policy_text" in self.vector and texts.problem(self.vector["policy_text"]):
             return False
         policy = self.policy
@@ -314,13 +314,13 @@ def _is_time(text):
 
 
 def _attested_members(payload):
-    """The members of an attestation; of any other payload none."""
+    """The members of an attestation; empty for any other payload."""
     members = json.loads(payload)
     return members if isinstance(members, dict) and "attestation_version" in members else {}
 
 
 def _attested_time(payload):
-    """Whether the attestation's time of expiry is of RFC 3339. None where there is no such thing."""
+    """Whether the attestation's time of expiry is in the form of RFC 3339. None if it has none."""
     expires = _attested_members(payload).get("expires_at")
     return _is_time(expires) if isinstance(expires, str) else None
 
@@ -347,7 +347,7 @@ def _size(f, ref, ours):
         return False
     if len(f.text.encode("utf-8", "replace")) > PROPOSAL_BYTES:
         return True
-    # Counted so that it is never less than what the reference counts: a number with a point or an exponent may be more.
+    # An upper bound of the reference's count: a number with a point or an exponent may be longer.
     outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", f.text)
     loose = len(re.findall(r"\d[.eE]", outside)) * 24
     return loose > 0 and f.reference_size is not None and f.reference_size + loose > PROPOSAL_BYTES
@@ -425,7 +425,7 @@ def _ring_strictly(f, ref, ours):
 
 def _times(f, ref, ours):
     if ref == "keyring_refused":
-        # What the reference's calendar does not reach and RFC 3339 does: the years before its first.
+        # Times that RFC 3339 has and the reference's calendar does not: the years before its first.
         return ours != ref and '"expires_at": "000' in json.dumps(f.ring)
     if ours == "keyring_refused":
         return f.ring_cause == "times"
@@ -465,9 +465,9 @@ DIFFERENCES = [
 
 
 def explain(facts, ref, ours):
-    """The names of the differences that a mismatch is covered by. It has to be one."""
+    """The names of the differences that cover a mismatch. There must be one."""
     if ours == "allow" and ref != "keyring_refused":
-        # No difference lets pass what the reference refuses. (A keyring may be read here of which the reference's
+        # No difference accepts a case that the reference refuses. (A keyring may be readable here although the reference's
         # calendar does not reach one expiry; that key has expired.)
         return []
     return [name for name, _, holds in DIFFERENCES if _safely(holds, facts, ref, ours)]
@@ -477,5 +477,5 @@ def _safely(holds, facts, ref, ours):
     try:
         return bool(holds(facts, ref, ours))
     except (KeyError, TypeError, AttributeError):
-        # The case has not the shape that the difference is about.
+        # The case does not have the shape of the difference.
         return False

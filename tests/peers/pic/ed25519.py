@@ -27,7 +27,7 @@ def encode(point):
 
 
 def decode(key):
-    """The point of an encoding, or None. Accepts what is not canonical."""
+    """The point of an encoding, or None. Accepts encodings that are not canonical."""
     n = int.from_bytes(key, "little")
     y, sign = (n & (1 << 255) - 1) % P, n >> 255
     square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
@@ -40,7 +40,7 @@ def decode(key):
 
 
 def is_sound(key):
-    """Says whether 32 bytes are the canonical encoding of a point of prime order."""
+    """Whether 32 bytes are the canonical encoding of a point of prime order."""
     point = decode(key)
     if point is None or encode(point) != key:
         return False

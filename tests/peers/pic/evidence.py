@@ -62,7 +62,7 @@ REFERENCES = [
 
 
 def _meant(case, reference):
-    """The file that a reference means to the most forgiving reader, for its digest."""
+    """The file that the most lenient reader finds under a reference, for its digest."""
     files = case.world.files
     named = reference.removeprefix("file://")
     if named in files:
@@ -74,7 +74,7 @@ def _meant(case, reference):
 
 
 def files(case, k):
-    """File references, plain and odd, to files that are there, are not, are elsewhere, or are links."""
+    """File references, plain and odd, to files that exist, are missing, are elsewhere, or are links."""
     rng = case.rng
     case.backed(rng.choice(IMPACTS))
     reference = REFERENCES[k % len(REFERENCES)]
@@ -104,7 +104,7 @@ def large_files(case, k):
 
 
 def bad_signatures(world, key, message):
-    """Spellings and values of signatures, from right to hopeless."""
+    """Spellings and values of signatures, from valid to hopeless."""
     raw = key.private.sign(message)
     good = base64.b64encode(raw).decode()
     order = 2**252 + 27742317777372353535851937790883648493
@@ -298,7 +298,7 @@ EXTRA_MEMBERS = [
 
 
 def _changed(proposal, members, name, change):
-    """A member's other value. A word of `ATTESTED` says how the right one is changed."""
+    """A wrong value for a member. A word of `ATTESTED` names the change to the right one."""
     right = members[name]
     if name.endswith("_digest"):
         changes = {
@@ -318,7 +318,7 @@ def _changed(proposal, members, name, change):
 
 
 if sys.version_info < (3, 11):
-    # Its calendar reads three or six digits of a second and no others.
+    # Its calendar reads seconds with three or six decimal digits only.
     ATTESTED["expires_at"] = [time for time in ATTESTED["expires_at"] if "." not in time]
 
 
@@ -347,7 +347,7 @@ def attestations(case, k):
 
 
 def mutated(case, k):
-    """A good attestation, and then one thing of the proposal changes after the signature."""
+    """A valid attestation, with one change to the proposal after the signature."""
     rng = case.rng
     case.backed(rng.choice(IMPACTS), "canonical")
     proposal = case.proposal

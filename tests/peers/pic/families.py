@@ -68,7 +68,7 @@ def core(case, k):
 
 
 def causal(case, k):
-    """The causal rule, one thing away from holding or not."""
+    """The causal rule, one change away from holding or failing."""
     rng = case.rng
     case.backed(HIGH[k % 3])
     proposal, variant = case.proposal, k // 3 % 12
@@ -83,7 +83,7 @@ def causal(case, k):
     if variant in late:
         late[variant]()
         return
-    # The rest is changed before the signature is made, so that only the rule is at stake.
+    # The rest is changed before the signature is made, so that only the rule matters.
     proposal.pop("evidence")
     key = case.world.keys[0]
     if variant == 5:
@@ -121,7 +121,7 @@ def at(thing, path):
 
 
 def _rich(case):
-    """A proposal with one of everything that the schema knows."""
+    """A proposal with one of every member of the schema."""
     case.backed("money", "legacy")
     rng, proposal = case.rng, case.proposal
     proposal["provenance"][0]["source"] = "mail"
@@ -215,7 +215,7 @@ def schema(case, k):
 
 
 def two_faults(case, k):
-    """Two or three faults at once: which one is reported follows from the order of the checks."""
+    """Two or three faults at once: the order of the checks determines the reported one."""
     rng = case.rng
     case.backed()
     proposal = case.proposal
@@ -394,13 +394,13 @@ def lists(case, k):
 
 
 def whole(case, k):
-    """A valid proposal with one of everything."""
+    """A valid proposal with one of every member."""
     _rich(case)
     case.options["limits"] = k % 2 == 0
 
 
 def soup(case, k):
-    """Several changes of any kind at once, for what nobody thought of."""
+    """Several changes of any kind at once, for cases that no other family has."""
     rng = case.rng
     SOUP[k % len(SOUP)](case, rng.randrange(10**6))
     proposal = case.proposal

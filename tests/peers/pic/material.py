@@ -91,7 +91,7 @@ NAMES = [
 
 
 class Key:
-    """An Ed25519 key pair whose secret follows from the seed."""
+    """An Ed25519 key pair whose secret is derived from the seed."""
 
     def __init__(self, seed, name):
         self.private = ed25519.Ed25519PrivateKey.from_private_bytes(
@@ -118,7 +118,7 @@ class Key:
 
 
 def fingerprint(raw):
-    """A key's fingerprint as a keyring revokes by it: SHA-256 over a label and the key, each behind its length."""
+    """A key's fingerprint as in a keyring's revocations: SHA-256 over a label and the key, each preceded by its length."""
     fields = (b"countersign/ed25519-key-1", raw)
     return hashlib.sha256(b"".join(len(field).to_bytes(8, "big") + field for field in fields)).hexdigest()
 
@@ -308,7 +308,7 @@ def hash_entry(world, rng, name, file="invoice.txt", reference=None, sha256=None
 
 
 class Case:
-    """A case while it is being made. `text` replaces the proposal's JSON text where the exact text matters."""
+    """A case under construction. `text` replaces the proposal's JSON text if the exact text matters."""
 
     def __init__(self, world, rng, family):
         self.world, self.rng, self.family = world, rng, family
@@ -325,14 +325,14 @@ class Case:
         return self
 
     def trust(self, key=0, key_id="k"):
-        """Puts one of the run's keys into the keyring."""
+        """Adds one of the run's keys to the keyring."""
         if self.keyring is None:
             self.keyring = {"trusted_keys": {}}
         self.keyring["trusted_keys"][key_id] = self.world.keys[key].base64()
         return self.world.keys[key]
 
     def backed(self, impact=None, mode=None, tool=None, plain=False):
-        """A proposal whose evidence verifies and carries it, evidence verification on."""
+        """A proposal whose evidence verifies and supports its claims, with evidence verification on."""
         rng = self.rng
         self.proposal = proposal = base(rng, impact, tool, plain)
         self.evidence_on()
@@ -354,7 +354,7 @@ class Case:
         return self
 
     def clean(self):
-        """Whether the proposal can stand in a vector file as a JSON value."""
+        """Whether a vector file can hold the proposal as a JSON value."""
         try:
             text = json.dumps(self.proposal, ensure_ascii=False, allow_nan=False)
             text.encode()
@@ -364,7 +364,7 @@ class Case:
         return len(text) < 20_000
 
     def vector(self, name):
-        """The vector file's content, without what is expected."""
+        """The vector file's content, without the expected result."""
         options = dict(self.options)
         vector = {"id": name, "mode": "evidence" if options.get("verify_evidence") else "core", "options": options}
         if self.text is not None:
@@ -386,7 +386,7 @@ class Case:
 
 
 def as_text(thing):
-    """The text whose size the reference measures; escaped where that is no UTF-8."""
+    """The text whose size the reference measures; escaped if it is not UTF-8."""
     text = json.dumps(thing, ensure_ascii=False)
     try:
         text.encode()

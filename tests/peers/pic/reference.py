@@ -18,7 +18,7 @@ ALLOW = ("allow", None)
 KEYRING_REFUSED = ("keyring_refused", None)
 POLICY_REFUSED = ("policy_refused", None)
 
-# Each way in which the package's evidence module says no, so that a run can tell whether all of them were met.
+# Each way in which the package's evidence module refuses, so that a run can check that all of them occurred.
 # fmt: off
 EVIDENCE_REASONS = {
     "digest differs": r"sha256 mismatch",
@@ -66,7 +66,7 @@ _REASONS = [(name, re.compile(pattern)) for name, pattern in EVIDENCE_REASONS.it
 
 
 def quiet():
-    """The package logs and warns by design; a run of thousands of refusals must not."""
+    """Silences the package, which logs and warns by design, for a run of thousands of refusals."""
     logging.getLogger("pic_standard").setLevel(logging.CRITICAL + 1)
     warnings.simplefilter("ignore")
 
@@ -99,7 +99,7 @@ def evidence_root(vector, suite):
 
 
 def canonical(text):
-    """The package's canonical bytes of a JSON text, or None where it refuses them."""
+    """The package's canonical bytes of a JSON text, or None if it refuses the text."""
     value = json.loads(text)
     try:
         return canonicalize(value)
@@ -108,7 +108,7 @@ def canonical(text):
 
 
 def decide(vector, suite, reasons=None, *, strict=False):
-    """The package's verdict and code. `reasons`, a Counter, takes the ways in which evidence failed."""
+    """The package's verdict and code. `reasons`, a Counter, collects the ways in which evidence failed."""
     options = vector["options"]
     try:
         keyring = _keyring(vector)
@@ -123,11 +123,11 @@ def decide(vector, suite, reasons=None, *, strict=False):
         try:
             proposal = json.loads(vector["proposal_text"])
         except (ValueError, RecursionError):
-            # A body that is no JSON enters no pipeline: `errors.py` has this code for it.
+            # A body that is not JSON enters no pipeline: `errors.py` has this code for it.
             return ("block", "PIC_INVALID_REQUEST")
     elif "proposal" in vector:
         proposal = vector["proposal"]
-    # No verdict of a comparison may hang on how fast the machine is.
+    # No verdict of a comparison may depend on the speed of the machine.
     limits = PICEvaluateLimits(max_eval_ms=10**9)
     root = evidence_root(vector, suite)
     common = {
@@ -164,7 +164,7 @@ def decide(vector, suite, reasons=None, *, strict=False):
     except PICError as refusal:
         error = refusal
     except Exception:
-        # Out of `verify_proposal` itself, as for some values that are no objects: a refusal like the others.
+        # From `verify_proposal` itself, as for some values that are not objects: a refusal like the others.
         return ("block", "PIC_INTERNAL_ERROR")
     if reasons is not None and error.details and "failed" in error.details:
         for failed in error.details["failed"]:

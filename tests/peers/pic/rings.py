@@ -116,7 +116,7 @@ def _files(key, other):
 
 
 def _own(key, other, tool):
-    """Members that only this implementation knows; the last of each pair of cases does not stand in the way."""
+    """Members that only this implementation has; the last of each pair of cases has no effect."""
     good = key.base64()
 
     def one(**members):
@@ -181,7 +181,7 @@ def keyrings(case, k):
             zero = base64.b64encode(b"\1" + b"\0" * 63).decode()
             case.proposal["evidence"] = [signed(name, "approved", zero, "odd", rng)]
         return
-    # Several keys, of which some sign.
+    # Several keys, some of which sign.
     case.keyring = {"trusted_keys": {f"k{n}": world.keys[n].base64() for n in range(6)}, "revoked_keys": ["k4"]}
     case.keyring["trusted_keys"]["k5"] = {"public_key": world.keys[5].base64(), "expires_at": PAST}
     name = case.proposal.pop("evidence")[0]["id"]

@@ -129,7 +129,7 @@ def make(case, k):
     cite(rng, proposal, name)
     key = case.trust()
     members = None
-    # One thing in three is wrong; which one follows from k.
+    # One case in three has a fault, selected by k.
     wrong = k // len(KINDS)
     wrong = wrong // 3 if wrong % 3 == 0 else None
     evidence, files = [], []

@@ -8,7 +8,7 @@ import struct
 from pic_standard.canonical import CanonicalizationError, canonicalize
 
 SAFE = 2**53 - 1
-# Containers within containers, the outermost counted: what the strict reader takes at most.
+# Maximum nesting of containers in the strict reader, the outermost included.
 DEPTH = 128
 
 # fmt: off
@@ -45,7 +45,7 @@ class _Twice(ValueError):
 
 
 def depth_of(text):
-    """How many containers stand within one another, the outermost counted, whatever else the text is."""
+    """Nesting depth of containers, the outermost included, in any text."""
     depth = most = 0
     inside = escaped = False
     for c in text:
@@ -62,7 +62,7 @@ def depth_of(text):
 
 
 def problem(text):
-    """Why a strict reader refuses a text (one word), or None. Its depth is not looked at."""
+    """The reason that a strict reader refuses a text (one word), or None. The depth is not checked."""
     if text.startswith("\ufeff"):
         return "mark"
 
@@ -113,13 +113,13 @@ def nested(depth, brackets="[]"):
 
 
 def _replace_args(proposal, text):
-    """The proposal's text with its arguments put in as raw text."""
+    """The proposal's text with its arguments inserted as raw text."""
     marked = {**proposal, "action": {**proposal["action"], "args": "@@args@@"}}
     return json.dumps(marked, ensure_ascii=False).replace('"@@args@@"', text)
 
 
 def _once_more(text, name, again):
-    """Puts a member before the first place where one of that name stands."""
+    """Inserts a member before the first one of that name."""
     return re.sub(rf'"{name}": ', lambda found: f"{again}, {found[0]}", text, count=1)
 
 
@@ -197,13 +197,13 @@ def odd(rng, proposal, k):
 
 
 def payload(rng, members, k):
-    """A payload's text and what is signed: bytes, or None for the text itself."""
+    """A payload's text and the signed bytes; None for the text itself."""
     plain = json.dumps(members, ensure_ascii=False)
     rest = plain[1:]
     good = canonicalize(members)
 
     def also(extra):
-        """Another member as raw text; what is signed is its canonical form if it has one."""
+        """Inserts another member as raw text; its canonical form is signed if it has one."""
         text = "{" + extra + ", " + rest
         try:
             return text, canonicalize(json.loads(text))
@@ -227,7 +227,7 @@ def payload(rng, members, k):
         return json.dumps(start, ensure_ascii=False).replace("1e+20", "1e20"), canonicalize(start)
 
     def shrunk():
-        """Over the limit as text, well within it canonicalised."""
+        """Over the limit as text, well within it when canonicalised."""
         return json.dumps(members, indent=2000), good
 
     without = {name: member for name, member in members.items() if name != "attestation_version"}
@@ -286,7 +286,7 @@ def payload(rng, members, k):
 
 
 def canonical_input(rng, value, k):
-    """A JSON text whose canonical form is asked for: a spelling of a number, or a value with odd names."""
+    """A JSON text to canonicalise: a spelling of a number, or a value with odd names."""
     style = k % 4
     if style == 0:
         return LITERALS[k // 4 % len(LITERALS)]
