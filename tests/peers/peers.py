@@ -44,7 +44,7 @@ def countersign(folder, *args):
 
 
 def set_up(folder, name, command, rules):
-    """Keys, a registry drafted from the server's tools with impacts lowered on purpose, and the gateway's configuration."""
+    """Keys, a registry drafted from the server's tools with rules relaxed on purpose, and the gateway's configuration."""
     countersign(folder, "keys", "generate", "--kind", "ed25519", "--out", "op.key", "--public-out", "op.pub")
     countersign(folder, "keys", "generate", "--kind", "hmac", "--out", "approval.key")
     countersign(folder, "keys", "generate", "--kind", "log", "--origin", "peers.example/log", "--out", "log.key")

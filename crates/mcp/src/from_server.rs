@@ -272,8 +272,8 @@ fn pass_answer<'a>(
     link.answer_behind(client);
 }
 
-/// Forwards a line with these edits, otherwise byte for byte. Members that its method does not have are cut out. So are the
-/// gateway's own metadata, decisions above all; its codes are marked as the server's.
+/// Forwards a line with these edits, otherwise byte for byte. Members that its method does not have and the gateway's own
+/// metadata, above all decisions, are cut out. The gateway's codes are marked as the server's.
 fn pass<'a>(
     link: &Link,
     line: &'a [u8],

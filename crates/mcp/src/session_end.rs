@@ -26,7 +26,7 @@ const RENEWED: &str = "SESSION_RENEWED";
 /// Negotiates a new contract for the session.
 pub(crate) type Renewal = Box<dyn Fn(Timestamp) -> Result<SessionContract, GatewayNotice> + Send + Sync>;
 
-/// State of the contract in force that client and operator were notified of.
+/// Facts of the contract in force that client and operator know.
 #[derive(Debug)]
 pub(crate) struct ContractNews {
     /// Whether they were notified of its end.

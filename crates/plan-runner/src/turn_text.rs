@@ -5,7 +5,7 @@ use countersign_canonical_json::{Canonical, JsonError, Kind, Recipe, read};
 use crate::limits::RunLimits;
 use crate::written_tool::WrittenTool;
 
-/// Takes the place of a tool's name to end a step early, if it allows more calls than it needs. No tool can have this name.
+/// Action that ends a step before all its calls are used. It takes the place of a tool's name; no tool can have this name.
 pub const NEXT_STEP: &str = "<NEXT>";
 
 /// One turn of a responder, as written. It is not yet checked against the plan.
