@@ -1,6 +1,6 @@
-//! One decision with an approval, from raw arguments to the record in memory, beside its floor in the same run: SHA-256
-//! of the arguments and HMAC-SHA-256 of the token's text. And one decision about a step of a plan of 16 steps, at a gate that has
-//! the plan and at one that has its root, beside the same call where there is no plan.
+//! Measures one decision with an approval, from raw arguments to the record in memory, beside its floor in the same
+//! run: SHA-256 of the arguments and HMAC-SHA-256 of the token's text. Also measures one decision about a step of a
+//! plan of 16 steps, at a gate that has the plan and at one that has its root, beside the same call without a plan.
 #![expect(
     clippy::unwrap_used,
     clippy::arithmetic_side_effects,
@@ -69,7 +69,7 @@ fn open(now: Timestamp) -> ToolGate {
         .unwrap()
 }
 
-/// Arguments of exactly so many bytes.
+/// Arguments of exactly this many bytes.
 fn args_of(bytes: usize) -> Vec<u8> {
     let fill = bytes.saturating_sub(r#"{"ticket":""}"#.len());
     format!(r#"{{"ticket":"{}"}}"#, "T".repeat(fill)).into_bytes()
@@ -113,17 +113,17 @@ fn decision(c: &mut Criterion) {
     group.finish();
 }
 
-/// Each step may be called so often.
+/// Maximum number of calls of each step.
 const TIMES: u32 = 1_000;
 
-/// A plan of 16 steps, each one the same call.
+/// A plan of 16 steps, each of them the same call.
 fn plan(gate: &ToolGate, args: &[u8]) -> Plan {
     let tool = ToolId::new("desk", "search").unwrap();
     let step = Step::new(tool, args, &[]).unwrap().with_max_calls(TIMES).unwrap();
     Plan::new(gate.plan_context().unwrap(), vec![step; 16]).unwrap()
 }
 
-/// A gate over a plan, which gives way to a new one when all its calls were made.
+/// A gate with a plan. After all its calls were made, it is replaced by a new one.
 struct Planned {
     open: Box<dyn Fn() -> ToolGate>,
     gate: ToolGate,
@@ -135,7 +135,7 @@ impl Planned {
         Self { gate: open(), open: Box::new(open), made: 0 }
     }
 
-    /// The gate, and which step's turn it is.
+    /// Returns the gate and the number of the current step.
     fn next(&mut self) -> (ToolGate, u64) {
         if self.made == 16 * TIMES {
             (self.gate, self.made) = ((self.open)(), 0);

@@ -1,11 +1,11 @@
-//! Two threads that decide on different sessions of one registry, each through a gate of its own, over one log on disk, beside
-//! one thread that does: what one session costs another. Target: at least 1.8 times the calls in the same time, that is, a
-//! round of two threads (twice the calls) in at most 1.11 times what a round of one takes.
+//! Measures the cost of one session to another: two threads that decide in different sessions of one registry, each
+//! through a gate of its own, over one log on disk, beside one thread alone. Target: at least 1.8 times the calls in
+//! the same time. That is, a round of two threads (twice the calls) takes at most 1.11 times as long as a round of one.
 //!
-//! A call is decided, run and its outcome recorded, so there are two records a call. Under `Group` each of them waits for its
-//! sync, which two sessions share; under `System` for the system to have it, and there the calls of one file that make sure
-//! that it is still this log's are done by one at a time. The last line of each group is the same work where nothing is shared
-//! but the machine: two threads over two logs. A machine with two idle cores is needed to compare.
+//! Each call is decided and run, and its outcome is recorded, so a call makes two records. Under `Group` each record
+//! waits for its sync, which two sessions share. Under `System` it waits until the system has it; there, the calls that
+//! check that the file is still this log's are made one at a time. The last line of each group is the same work with
+//! only the machine shared: two threads over two logs. The comparison needs a machine with two idle cores.
 
 #![expect(
     clippy::unwrap_used,
@@ -46,7 +46,7 @@ const DRAFT: &str = r#"{
 const ARGS: &[u8] =
     br#"{"ticket":"T-0123456789 is what the customer wrote about, and asked for an answer today"}"#;
 
-/// A registry, a process' counts, and the time.
+/// A registry, the counts of a process, and the time.
 struct World {
     registry: Arc<CapabilityRegistry>,
     stats: Arc<CallStats>,
@@ -88,12 +88,12 @@ fn log(folder: &Path, durability: Durability) -> Log {
     Log::open(folder, options(durability)).unwrap()
 }
 
-/// A log on a disk whose sync takes as long as is said.
+/// A log on a disk with a stated sync time.
 fn stated(folder: &Path, durability: Durability) -> Log {
     Log::open_on(StatedDisk::create(folder).unwrap(), options(durability)).unwrap()
 }
 
-/// A round: each gate in a thread of its own makes so many calls.
+/// Runs a round: each gate makes this many calls in a thread of its own.
 fn round(gates: &[ToolGate], calls: u64, next: &AtomicU64) {
     let work = |gate: &ToolGate| {
         for _ in 0..calls {

@@ -1,4 +1,4 @@
-//! The drop alarm, measured: run lengths over many simulated agents, from seeds, so that every run gives the same
+//! Measures the drop alarm: run lengths over many simulated agents, from fixed seeds, so that every run gives the same
 //! numbers.
 
 use crate::*;
@@ -14,13 +14,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Accepts a call with this chance.
+    /// Accepts a call with this probability.
     fn accepts(&mut self, share: f64) -> bool {
         ((self.next() >> 11) as f64) < share * 2f64.powi(53)
     }
 }
 
-/// How many decisions of an agent whose calls are accepted with this chance it takes until the alarm is raised.
+/// Number of decisions until the alarm is raised, for an agent whose calls are accepted with this probability.
 fn run_length(alarm: &mut Alarm, share: f64, random: &mut Random) -> u64 {
     let mut decisions = 1;
     while alarm.observe(random.accepts(share)) == AlarmState::Steady {
@@ -31,9 +31,9 @@ fn run_length(alarm: &mut Alarm, share: f64, random: &mut Random) -> u64 {
 
 struct Measured {
     mean: f64,
-    /// Of the mean.
+    /// Standard error of the mean.
     error: f64,
-    /// Not reached in 19 of 20 runs.
+    /// Length that 19 of 20 runs do not exceed.
     late: u64,
 }
 
@@ -50,8 +50,8 @@ fn measure(rule: AlarmRule, share: f64, runs: u64) -> Measured {
     measured((0..runs).map(|_| run_length(&mut Alarm::new(rule), share, &mut random)).collect())
 }
 
-/// Whether a rule gives false alarms as rarely as the default one is said to: one in `said` decisions, and one in
-/// 10,000 at the very most.
+/// Checks that a rule gives false alarms as rarely as the default is documented to: one in `said` decisions, and less
+/// than one in 10,000.
 fn is_as_rare_as_said(steady: &Measured, said: f64) -> bool {
     steady.mean > 10_000.0 && (steady.mean - said).abs() < 4.0 * steady.error
 }

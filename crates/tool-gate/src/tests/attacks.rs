@@ -55,7 +55,7 @@ fn a_tool_of_the_same_name_on_another_server_is_not_the_disclosed_one() {
 fn the_tool_gets_the_value_that_was_digested() {
     let world = World::new();
     let gate = world.gate();
-    // The caller's buffer changes after the check; what runs is what was checked.
+    // The caller's buffer changes after the check; the checked value runs.
     let mut buffer = SEARCH.to_vec();
     let accepted = gate.check(&ToolCall::new("c", "desk", "search", &buffer)).unwrap();
     buffer.fill(b' ');

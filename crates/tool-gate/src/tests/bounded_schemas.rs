@@ -1,6 +1,6 @@
-//! Schemas that lead back to themselves, at the gate: calls, planned steps and simulations end in bounded time and memory.
+//! Recursive schemas at the gate: calls, planned steps and simulations end in bounded time and memory.
 //!
-//! Memory is bounded in a process of its own, whose peak the system knows (`VmHWM`).
+//! Memory is measured in a process of its own, by its peak in the kernel (`VmHWM`).
 
 use std::process::Command;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
 
-/// Set in the child process in which memory is measured, where no other test runs.
+/// Set in the child process that measures memory, where no other test runs.
 const CHILD: &str = "COUNTERSIGN_SCHEMA_CHILD";
 
-/// What one answer may take on a loaded machine and without optimisation. A second way back would take minutes.
+/// Maximum time of one answer on a loaded machine, without optimisation. A second recursive path would take minutes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The world's registry, in which the arguments of `search` have this schema, and its member `not` may stay open.
+/// The world's registry with this schema for the arguments of `search`, whose member `not` may stay open.
 fn registry(version: u64, schema: &Value) -> Arc<countersign_registry::CapabilityRegistry> {
     let mut draft: Value = serde_json::from_str(&draft(version, NONE_REVOKED)).unwrap();
     draft["tools"][0]["args_schema"] = schema.clone();
@@ -43,12 +43,12 @@ fn deepest(leaf: &str) -> String {
     format!("{}{{\"eq\":{leaf}}}{}", "{\"not\":".repeat(31), "}".repeat(31))
 }
 
-/// What one answer may take beside what the process has.
+/// Maximum memory of one answer, in addition to the memory of the process.
 const MEMORY: u64 = 16 << 20;
 
 #[expect(clippy::disallowed_methods, reason = "the test measures how long an answer takes")]
 fn bounded<T>(answer: impl FnOnce() -> T) -> T {
-    // From here on the peak is counted anew: proc(5), `clear_refs`.
+    // Resets the peak: proc(5), `clear_refs`.
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
     let (before, start) = (peak(), Instant::now());
     let answer = answer();
@@ -58,13 +58,13 @@ fn bounded<T>(answer: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// 250 KiB of small objects, each of which would take a hundred times its bytes as one of the evaluator's own.
+/// 250 KiB of small objects. The evaluator's own form of them would take a hundred times as many bytes.
 fn many() -> String {
     let list = format!("[{}{{}}]", r#"{"":0},"#.repeat(9_000));
     format!(r#"{{"a":[{}{list}],"eq":"x"}}"#, format!("{list},").repeat(3))
 }
 
-/// 1 MiB of arguments of the shapes that take the most memory once read: by themselves, beside a proposal, as a proposal.
+/// 1 MiB of arguments, in the shapes that take the most memory once read: alone, beside a proposal, and as a proposal.
 fn large() -> impl Iterator<Item = String> {
     let list = |value: &str, of: usize, lists: usize| {
         let list = format!("[{}0]", format!("{value},").repeat(of));
@@ -128,13 +128,13 @@ fn a_schema_that_leads_back_is_bounded_in_time_and_memory() {
     if std::env::var_os(CHILD).is_some() {
         return;
     }
-    // The limit is for a process that would otherwise take the whole machine's memory before it fails.
+    // The limit stops a process that would otherwise use all memory of the machine before it fails.
     let done = Command::new("sh")
         .args(["-c", "ulimit -v 1048576; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "tests::bounded_schemas::in_a_process_of_its_own", "--nocapture"])
         .env(CHILD, "1")
-        // Freed memory goes back to the system at once, so that each answer is measured by itself: mallopt(3).
+        // Returns freed memory to the system at once, so that each answer is measured by itself: mallopt(3).
         .env("MALLOC_MMAP_THRESHOLD_", "65536")
         .env("MALLOC_TRIM_THRESHOLD_", "65536")
         .output()

@@ -22,7 +22,7 @@ fn a_call_that_a_person_denied_is_refused_for_good_and_who_did_is_on_record() {
     );
     assert_eq!(code(&gate, &refund("c").denied()), Some(ApprovalDenied));
     assert_eq!(last_decision(&world).denied_by, None);
-    // Without that word the gate decides as ever: it keeps none of what it was told.
+    // Without the host's word the gate decides as before: it does not remember the denial.
     assert_eq!(code(&gate, &refund("c")), Some(ApprovalRequired));
     assert_eq!(last_decision(&world).denied_by, None);
 }
@@ -97,7 +97,7 @@ fn a_persons_no_to_a_whole_plan_is_on_record_with_its_root_and_changes_nothing()
     let plan = plan_of(&gate, steps());
     let root = *committed(&gate, plan.clone()).root();
     let asked = gate.plan_approval_request(&plan).unwrap();
-    // Nothing that comes between question and answer makes the answer less than it is.
+    // A change between question and answer does not weaken the denial.
     world.reload(2, NONE_REVOKED);
     let refused = gate.refuse_plan(&asked, Some("olga\u{1b}[2J"));
     assert_eq!(refused.code(), "APPROVAL_DENIED");
@@ -196,7 +196,7 @@ fn a_trace_goes_on_record_where_it_is_one_and_is_left_out_where_it_is_none() {
     ] {
         assert_eq!(recorded(none), None, "{none}");
     }
-    // A refusal has its place in the trace as well.
+    // A refusal also has its place in the trace.
     assert_eq!(code(&gate, &refund("c").trace(good)), Some(ApprovalRequired));
     assert_eq!(last_decision(&world).trace.unwrap().as_str(), good);
 }

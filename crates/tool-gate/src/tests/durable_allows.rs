@@ -1,4 +1,4 @@
-//! Real gates over a real log on a disk that fails: whatever runs has an allow that outlives a power cut.
+//! Real gates over a real log on a failing disk: every call that runs has an acceptance that survives a power cut.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,7 +19,7 @@ use self::sim::{Crash, Faults, Rng, SimDisk};
 use super::world::*;
 use crate::*;
 
-/// What became of some histories.
+/// Totals over several histories.
 #[derive(Default)]
 struct Seen {
     ran: usize,
@@ -27,11 +27,11 @@ struct Seen {
     unrecorded: usize,
     /// Power cuts while a tool ran.
     cut: usize,
-    /// Sessions that ended in order.
+    /// Sessions that ended properly.
     ended: usize,
-    /// Outcomes that an opening recorded.
+    /// Outcomes that were recorded when the log was opened.
     recovered: usize,
-    /// Answers that gaps count.
+    /// Answers counted by gaps.
     in_gaps: u64,
 }
 
@@ -39,8 +39,8 @@ fn options() -> LogOptions {
     LogOptions::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32]))
 }
 
-/// One seeded history: several lives of a log, each with two sessions that call tools, with faults, and with a crash at its end
-/// or while a tool runs.
+/// One seeded history: several lives of a log, each with two sessions that call tools, with faults, and with a crash at
+/// its end or while a tool runs.
 fn history(seed: u64, seen: &mut Seen) {
     let (world, mut rng) = (World::new(), Rng(seed));
     let disk = SimDisk::new(rng.next(), rng.pick(&[512, 4_096]));
@@ -112,7 +112,7 @@ fn live(rng: &mut Rng, disk: &SimDisk, gates: &[ToolGate], ran: &mut Vec<String>
     }
 }
 
-/// Gives nothing where the environment asks for one history.
+/// Runs the histories. Returns `None` if the environment asks for a single history.
 fn run(seeds: impl Iterator<Item = u64>) -> Option<Seen> {
     let mut seen = Seen::default();
     if let Ok(seed) = std::env::var("COUNTERSIGN_SEED") {

@@ -1,4 +1,4 @@
-//! Millions of decisions in one process: every counter is exact, and memory stays where it was after warm-up.
+//! Millions of decisions in one process: every counter is exact, and memory does not grow after warm-up.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,13 +16,13 @@ use countersign_keys::SigningKey;
 use countersign_keys::note::KeyName;
 use countersign_registry::NegotiationRequest;
 
-/// Set in the child process in which memory is measured: which of the two it is.
+/// Set in the child process that measures memory; names one of the two tests.
 const CHILD: &str = "COUNTERSIGN_ENDURANCE_CHILD";
 
-/// By how much resident memory may grow after warm-up.
+/// Maximum growth of resident memory after warm-up.
 const BOUND_KIB: u64 = 8 << 10;
 
-/// What one thread was answered, by agent, tool of the registry and code.
+/// Answers to one thread, by agent, tool of the registry and code.
 #[derive(Default)]
 struct Answers(BTreeMap<(&'static str, Option<&'static str>, Option<RejectionCode>), u64>);
 
@@ -41,7 +41,7 @@ impl Answers {
 
 const AGENTS: [&str; 2] = ["support-bot", "capped-bot"];
 
-/// A session of an agent on the counts that all share.
+/// A session of an agent, on counts that all sessions share.
 fn session(
     world: &World,
     stats: &Arc<CallStats>,
@@ -57,7 +57,7 @@ fn session(
     builder.stats(Arc::clone(stats)).open().unwrap()
 }
 
-/// Makes one call, or observes one, and notes what was answered.
+/// Makes or observes one call, and notes the answer.
 fn answer(gate: &ToolGate, agent: &'static str, n: u64, answers: &mut Answers) {
     let (id, made_up) = (format!("call-{n}"), format!("made_up_{n}"));
     let (tool, call) = match n % 16 {
@@ -83,7 +83,7 @@ fn answer(gate: &ToolGate, agent: &'static str, n: u64, answers: &mut Answers) {
     *answers.0.entry((agent, tool, code(gate, &call))).or_default() += 1;
 }
 
-/// Two threads decide `decisions` times in all, in one session after another of `each` decisions, of each agent in turn.
+/// Runs `decisions` decisions in two threads: sessions of `each` decisions one after another, for each agent in turn.
 fn drive(
     world: &World,
     stats: &Arc<CallStats>,
@@ -114,7 +114,7 @@ fn drive(
     })
 }
 
-/// Holds every counter against the answers that were given.
+/// Compares every counter with the answers that were given.
 fn is_exact(stats: &CallStats, answers: &Answers) {
     let shown = stats.snapshot();
     let same = |counts: &CountsSnapshot, of: &dyn Fn(&str, Option<&str>) -> bool| {
@@ -130,7 +130,7 @@ fn is_exact(stats: &CallStats, answers: &Answers) {
         same(&row.counts, &|agent, _| agent == row.agent.as_str());
     }
     for (tool, row) in &shown.tools {
-        // The registry's one tool of that server is never called.
+        // No call uses the registry's one tool of that server.
         let name = (tool.server().as_str() == "desk").then(|| tool.name().as_str());
         same(row, &|_, called| name.is_some() && called == name);
     }
@@ -144,7 +144,7 @@ fn is_exact(stats: &CallStats, answers: &Answers) {
     assert!(shown.overall.rejected_by_code().len() >= 9, "{:?}", shown.overall.rejected_by_code());
 }
 
-/// Warms up with a tenth, decides the rest, and says how many kibibytes the process grew in the meantime.
+/// Warms up with a tenth, runs the rest, and returns the growth of the process meanwhile, in KiB.
 fn endure(sink: &Arc<dyn AuditSink>, decisions: u64, each: u64) -> u64 {
     let world = World::new();
     let stats = Arc::new(CallStats::new().ticks(Arc::new(SystemTicks::new())));
@@ -153,7 +153,7 @@ fn endure(sink: &Arc<dyn AuditSink>, decisions: u64, each: u64) -> u64 {
     answers.add(drive(&world, &stats, sink, (1, decisions - decisions / 10, each)));
     let grown = resident_kib().saturating_sub(before);
     assert_eq!(stats.overall().total(), decisions);
-    // What is observed is counted and not timed.
+    // Observed calls are counted and not timed.
     let timed = stats.snapshot().answer_time.unwrap().count;
     assert_eq!(timed, decisions - decisions / 16);
     is_exact(&stats, &answers);
@@ -167,7 +167,7 @@ fn counters_are_exact_over_sessions_agents_tools_and_codes() {
     endure(&sink, 16_000, 400);
 }
 
-/// Runs [`in_a_process_of_its_own`] in one, where no other test's memory is measured.
+/// Runs [`in_a_process_of_its_own`] in a child process, where no other test's memory is measured.
 #[cfg(target_os = "linux")]
 fn alone(what: &str) {
     let done = Command::new(std::env::current_exe().unwrap())
@@ -195,7 +195,7 @@ fn a_million_decisions_on_a_log_leave_memory_flat_and_every_counter_exact() {
     alone("log");
 }
 
-/// How many decisions a log counts, in entries of their own and in sums.
+/// Number of decisions that a log records, in entries of their own and in sums.
 fn recorded(log: &Path) -> u64 {
     let counted = |entry: Result<LogEntry, LogError>| {
         let record = entry.unwrap().into_record();

@@ -1,4 +1,4 @@
-//! A fault at every internal step: the tool runs only if its acceptance is on record.
+//! A fault at every internal step: the tool runs only if its acceptance is recorded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -65,7 +65,7 @@ struct FaultyClock(Fault, AtomicU32);
 
 impl Clock for FaultyClock {
     fn now(&self) -> Result<Timestamp, ClockError> {
-        // The first question is asked when the gate opens.
+        // The first query is made when the gate opens.
         if self.1.fetch_add(1, Ordering::SeqCst) > 0 && self.0 != Fault::None {
             let broken = ManualClock::new(start());
             broken.break_down();
@@ -76,7 +76,7 @@ impl Clock for FaultyClock {
     }
 }
 
-/// Checks an approved refund and runs it if it may run; the code and how often the tool ran.
+/// Checks an approved refund and runs it if it is accepted. Returns the code, and how often the tool ran.
 fn attempt(gate: &ToolGate, call: &ToolCall<'_>) -> (Option<RejectionCode>, u32) {
     let mut ran = 0;
     let refused = match gate.check(call) {

@@ -1,4 +1,4 @@
-//! Refusals beyond their rate: a sum on record, and no counter less.
+//! Refusals beyond the rate are recorded as sums, and every counter stays exact.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -36,7 +36,7 @@ fn sums(sink: &MemorySink) -> Vec<RefusedRecord> {
     sink.latest().into_iter().filter_map(sum).collect()
 }
 
-/// Refused decisions on record that have entries of their own.
+/// Number of refused decisions with entries of their own.
 fn entries(sink: &MemorySink) -> usize {
     sink.latest()
         .iter()
@@ -92,7 +92,7 @@ fn sum_counts_known_tools_by_code() {
     let [sum] = sums(&world.sink).try_into().unwrap();
     let rows =
         sum.rows.iter().map(|row| (row.code.as_str(), row.tool.as_ref().unwrap().name.as_str(), row.count));
-    // The first question has an entry from a bucket of its own, and so has the first of the others.
+    // The first question has an entry from a bucket of its own, and so has the first other refusal.
     assert_eq!(rows.collect::<Vec<_>>(), [("APPROVAL_REQUIRED", "refund", 2), ("ARGS_SCHEMA", "search", 2)]);
 }
 
@@ -158,12 +158,13 @@ fn sum_that_cannot_be_recorded_is_kept() {
     assert_eq!(code(&gate, &search("c")), None);
     let unavailable = gate.counts().rejected_with(AuditUnavailable);
     let summed: u64 = sums(&world.sink).iter().map(RefusedRecord::total).sum();
-    // Those that had a token in the outage were refused as unrecorded, as ever.
+    // Those that had a token during the outage were refused as unrecorded, as usual.
     assert_eq!((summed, unavailable), (9, 11));
     assert_eq!(gate.counts().rejected(), 1 + summed + unavailable);
 }
 
-/// A sink that keeps the first sum and says that it failed, as a log does whose sync failed and whose batch was found whole later.
+/// A sink that keeps the first sum and reports a failure, like a log whose sync failed and whose batch is later found
+/// whole.
 #[derive(Debug)]
 struct FoundWhole(Arc<MemorySink>, AtomicBool);
 
@@ -201,7 +202,7 @@ fn sum_that_was_found_whole_later_counts_once() {
     assert_eq!(simulated, 3, "one refusal of its own and two sums");
 }
 
-/// A gate whose clock was an hour ahead and is right again, with an empty bucket.
+/// A gate with an empty bucket, whose clock was an hour ahead and is right again.
 fn gate_set_back(world: &World, burst: u32) -> ToolGate {
     world.clock.advance(Millis::from_secs(3_600)).unwrap();
     let gate = slow_gate(world, burst);
@@ -261,7 +262,7 @@ fn flood_between_acceptances_adds_little() {
             row.tool = Some(RecordedTool::new("desk", &format!("tool-{tool}")));
             refused.add(now, row, None);
         }
-        // As each acceptance does.
+        // Done by each acceptance.
         refused.write(now).unwrap();
         let sum = sums(&sink).pop().unwrap();
         assert!(before < sum.from && sum.to == now);
@@ -353,7 +354,7 @@ fn summed_calls_are_undetermined_in_a_simulation() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// An alarm that is replayed over sums stands where the gate's own does, and counts add up.
+    /// An alarm replayed over sums has the state of the gate's own, and the counts add up.
     #[test]
     fn replayed_alarm_is_the_gates_own(
         calls in prop::collection::vec((0_u8..6, 0_u64..3_000), 1..200), burst in 1_u32..5,
@@ -386,7 +387,7 @@ proptest! {
     }
 }
 
-/// Bytes that a minute of refused calls, a thousand a second, adds to a real log.
+/// Bytes added to a real log by a minute of refused calls, a thousand a second.
 fn bytes_of_a_flood(revoke: bool) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("log");
@@ -457,7 +458,7 @@ fn servers_minute_of_refused_messages_adds_little() {
     assert!(added < 256 << 10, "{added}");
 }
 
-/// Adds a refusal during each record, as a flood does.
+/// Adds a refusal during each record, like a flood.
 #[derive(Debug, Default)]
 struct InAFlood {
     refusals: OnceLock<Weak<Refusals>>,

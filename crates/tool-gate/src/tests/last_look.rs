@@ -1,4 +1,4 @@
-//! What changes while a call is decided, or held before it is run.
+//! Changes while a call is decided, or held before it runs.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
 
-/// Something that happens to a session in the middle of a call.
+/// A change to a session in the middle of a call.
 type Meanwhile = fn(&World, &ToolGate);
 
 const REVOKED: Meanwhile = |world, gate| world.registry.revoke(gate.contract().agent());
@@ -35,7 +35,7 @@ fn stands(gate: &ToolGate, standing: StandingChange) {
     gate.stats().set_standing(&change).unwrap();
 }
 
-/// Does it once, when it is armed.
+/// Makes the change once, when armed.
 #[derive(Default)]
 struct Trap(parking_lot::Mutex<Option<(Arc<World>, ToolGate, Meanwhile)>>);
 
@@ -53,7 +53,7 @@ impl Trap {
     }
 }
 
-/// A store that takes so long that something happens.
+/// A slow store, during whose spend the change happens.
 #[derive(Debug)]
 struct SlowStore(Arc<Trap>, Arc<dyn SpentTokens>);
 
@@ -177,7 +177,7 @@ fn change_during_a_spend_is_seen_and_the_token_stays_spent() {
     }
 }
 
-/// Tries to run a call, which must not touch the tool.
+/// Tries to run a call; the tool must not run.
 type TryRun = fn(AcceptedCall) -> Rejection;
 
 fn rejected<T, E: std::fmt::Debug>(ran: Result<T, CallError<E>>) -> Rejection {
@@ -235,7 +235,7 @@ fn approved_call_does_not_run_under_another_registry() {
     let token = world.approve(&gate, &refund("c"));
     let call = gate.check(&refund("c").approval(token.as_str())).unwrap();
     let free = gate.check(&search("f")).unwrap();
-    // The key of the approval may be revoked in it.
+    // The new registry may revoke the approval's key.
     world.reload(2, r#"{"agents": [], "keys": [], "snapshots": []}"#);
     let no = call.dispatch().unwrap_err();
     assert_eq!((no.code(), no.approval_spent()), (ApprovalInvalid, true));
@@ -333,7 +333,7 @@ fn record_that_fails_says_that_the_approval_is_spent() {
         }
     }
     let world = World::new();
-    // The session and the refusal for want of an approval go on record, and nothing after them.
+    // The session and the refusal without an approval are recorded, and nothing after them.
     let sink = Arc::new(Closing(Arc::clone(&world.sink), 0.into()));
     let settings = world.settings(Arc::clone(&world.spent) as Arc<dyn SpentTokens>);
     let gate = world.builder_with(sink).pinned_ask(world.pin()).approvals(settings).open().unwrap();

@@ -1,4 +1,4 @@
-//! What a recorder of metrics hears, held against what is counted.
+//! Compares the events at a metrics recorder with the gate's counts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -281,7 +281,7 @@ fn a_handle_is_looked_up_once_and_every_metric_is_described() {
     assert_eq!(heard_of, METRIC_NAMES, "and every one is told of");
 }
 
-/// Panics whenever it can.
+/// Panics at every opportunity.
 struct Panics;
 
 impl CounterFn for Panics {
@@ -314,7 +314,7 @@ impl HistogramFn for Panics {
     }
 }
 
-/// Panics at once, or hands out what will.
+/// Panics at once, or returns handles that panic.
 struct Hostile {
     at_once: bool,
 }

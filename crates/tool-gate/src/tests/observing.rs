@@ -146,7 +146,7 @@ fn what_cannot_be_recorded_is_said_and_counted_as_the_hosts_fault() {
     assert_eq!(shown.agents[0].alarm, AlarmState::Steady, "an outage quarantines nobody");
 }
 
-/// Tells the time once, when the gate opens.
+/// Returns the time once, when the gate opens, then panics.
 #[derive(Debug)]
 struct PanickingClock(AtomicBool);
 

@@ -233,7 +233,7 @@ fn what_is_missing_refuses() {
 fn the_first_check_that_fails_gives_the_code() {
     let world = World::new();
     let gate = world.full().user_check("no", |_: &CheckedCall<'_>| Err("no".to_owned())).open().unwrap();
-    // One call that is wrong in every way; mending one thing at a time walks down the order.
+    // One call that is wrong in every way; fixing one fault at a time walks down the order.
     let call = |name, args| ToolCall::new("c", "desk", name, args);
     assert_eq!(code(&gate, &call("nothing", b"{" as &[u8]).ask("x")), Some(MalformedCall));
     assert_eq!(code(&gate, &call("nothing", b"{}").ask("x")), Some(UndisclosedTool));

@@ -1,4 +1,4 @@
-//! A pivot in mid-plan, through the gate.
+//! Amendments in mid-plan, through the gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -221,12 +221,12 @@ fn an_amendment_that_arrives_while_a_call_is_decided_is_refused_and_costs_no_app
     let record = gate.call_log().pop().unwrap();
     assert_eq!((record.plan, record.plan_step), (Some(old.digest()), Some(2)));
     assert_eq!(record.approval.unwrap().as_str(), "token-900", "that of the plan whose turn it had");
-    // The step has run now, so the amendment is at the wrong place; its token is not spent.
+    // The step has run by now, so the amendment names the wrong position; its token is not spent.
     assert_eq!(refused(&gate, PlanSettings::new(amendment).approval(&token)), "PLAN_AMENDMENT_LINK");
     world.amend(&gate, vec![step("twin", "{}")], 901).unwrap();
 }
 
-/// Spends like memory, and lets somebody act in the middle of it.
+/// Spends like the memory store, and acts in the middle of a spend.
 struct Meanwhile {
     inner: MemorySpentTokens,
     act: parking_lot::Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -266,7 +266,7 @@ fn a_call_that_arrives_while_an_amendment_is_taken_is_refused_and_halts_nothing(
     assert_eq!(seen.load(Ordering::SeqCst), 1);
     assert_eq!(gate.plan_root(), Some(new));
     assert_eq!(run(&gate, &refund("c1"), ""), None);
-    // A store that panics in mid-amendment leaves the plan as it was, and the turn free.
+    // A store that panics in mid-amendment leaves the plan unchanged and the turn free.
     *spent.act.lock() = Some(Box::new(|| panic!("injected")));
     let error = world.amend(&gate, again(), 902).unwrap_err();
     assert_eq!((error.code(), gate.plan_root()), ("INTERNAL", Some(new)));
@@ -317,17 +317,17 @@ fn calls_and_amendments_that_race_leave_one_history() {
             (call.join().unwrap(), amend.join().unwrap())
         });
         match (called, amended) {
-            // The call was first: it has run, or was being decided.
+            // The call came first: it has run, or was being decided.
             (None, Err("PLAN_AMENDMENT_LINK" | "PLAN_BUSY")) => {
                 assert_eq!(run(&gate, &twin("c2"), "seen"), None);
                 assert_eq!(gate.finish_plan().unwrap().steps().len(), 2);
             }
-            // The amendment was being taken.
+            // The amendment was being applied.
             (Some(PlanOutOfOrder), Ok(_)) => {
                 assert_eq!(run(&gate, &twin("c2"), "seen"), None);
                 assert_eq!(gate.finish_plan().unwrap().steps().len(), 1);
             }
-            // The amendment was first, and has no such step.
+            // The amendment came first, and has no such step.
             (Some(PlanStepMismatch), Ok(_)) => {
                 assert_eq!(gate.finish_plan().unwrap_err().code(), "PLAN_HALTED");
             }
@@ -350,7 +350,7 @@ fn what_a_step_returned_after_an_amendment_is_in_the_trace() {
     assert_eq!(seen, [b"found".as_slice(), b"seen"]);
 }
 
-/// A sink that fails from a record on.
+/// A sink that fails from one record on.
 #[derive(Debug)]
 struct Until(MemorySink, AtomicU32);
 

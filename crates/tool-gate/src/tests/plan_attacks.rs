@@ -1,5 +1,6 @@
-//! attacks.md, *Plan*: each row at the gate. Rows of a whole plan's own order are in `plans.rs`, of its start in `plan_starts.rs`, of
-//! amendments in `plan_amendments.rs`; here are those that come as another plan under the same approval, or as another proof.
+//! The rows of attacks.md, *Plan*, at the gate. Rows about the order of a whole plan are in `plans.rs`, about its start
+//! in `plan_starts.rs`, and about amendments in `plan_amendments.rs`. These are the attacks with another plan under the
+//! same approval, or with another proof.
 
 use super::plan_world::*;
 use super::world::*;
@@ -8,7 +9,7 @@ use crate::*;
 use countersign_committed_plan::*;
 use serde_json::{Value, json};
 
-/// A planner's plan of three steps, its proof of the first one, and a gate that knows the root.
+/// A planner's plan of three steps, its proof of the first one, and a gate that knows only the root.
 fn scene(world: &World) -> (CommittedPlan, Value, ToolGate) {
     let planner = world.gate();
     let plan = committed(&planner, plan_of(&planner, steps()));
@@ -17,7 +18,7 @@ fn scene(world: &World) -> (CommittedPlan, Value, ToolGate) {
     (plan, proof, gate)
 }
 
-/// The code and the reason of a search with this proof; whatever it is, nothing ran.
+/// Returns the code and reason of a search with this proof, which must not run.
 fn refused(gate: &ToolGate, proof: &Value) -> (RejectionCode, String) {
     let text = proof.to_string();
     let told = why(gate, &search("c").plan_proof(text.as_bytes()));
@@ -25,7 +26,7 @@ fn refused(gate: &ToolGate, proof: &Value) -> (RejectionCode, String) {
     told
 }
 
-/// Changes the proof in one respect, at a gate of its own each time.
+/// Changes the proof in one respect, at a new gate each time.
 fn forged(change: impl FnOnce(&mut Value)) -> (RejectionCode, String) {
     let world = World::new();
     let (_, mut proof, gate) = scene(&world);
@@ -65,7 +66,7 @@ fn a_plan_that_was_edited_after_its_approval_does_not_start() {
 
 #[test]
 fn the_last_step_doubled_has_another_root() {
-    // CVE-2012-2459: a header and two steps are three leaves, with the last one doubled they are four.
+    // CVE-2012-2459: a header and two steps are three leaves; with the last one doubled they are four.
     let world = World::new();
     let planner = world.gate();
     let two = || vec![step("twin", "{}"), step("search", r#"{"query":"T-1001"}"#)];
@@ -124,14 +125,14 @@ fn a_proof_for_another_tree_is_refused() {
 
 #[test]
 fn a_leaf_does_not_pass_for_a_node_nor_a_node_for_a_leaf() {
-    // The plan's left half offered as the sibling of one step in a tree of two leaves.
+    // Offers the plan's left half as the sibling of one step in a tree of two leaves.
     let world = World::new();
     let (plan, proof, gate) = scene(&world);
     let shallow = json!({
         "index": 1, "steps": 1, "step": proof["step"].clone(), "path": [proof["path"][1].clone()],
     });
     assert_eq!(refused(&gate, &shallow), leaf());
-    // The header, which is leaf 0, offered as a step.
+    // Offers the header, which is leaf 0, as a step.
     let header: Value = serde_json::from_str(&plan.header().to_json()).unwrap();
     let header = json!({ "index": 0, "steps": 3, "step": header, "path": proof["path"].clone() });
     assert_eq!(refused(&gate, &header).0, MalformedCall);

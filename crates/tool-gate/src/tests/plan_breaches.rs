@@ -1,4 +1,4 @@
-//! What a call does to the plan that is not its next one.
+//! Effects on the plan of a call that is not its next one.
 
 use countersign_audit_log::Verdict;
 use countersign_committed_plan::{Breaches, FinishError, OnBreach};
@@ -17,7 +17,7 @@ fn outliving(world: &World, breaches: u32) -> ToolGate {
     gate
 }
 
-/// The code, with what the agent is advised.
+/// Returns the code, with the advice to the agent.
 fn advice(gate: &ToolGate, call: &ToolCall<'_>) -> (RejectionCode, Retry, Option<&'static str>) {
     let no = gate.check(call).unwrap_err();
     (no.code(), no.retry(), no.unlock())

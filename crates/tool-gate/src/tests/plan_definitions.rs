@@ -1,4 +1,4 @@
-//! The definitions of a plan's tools are part of what was approved.
+//! An approval of a plan covers the definitions of its tools.
 
 use super::plan_world::*;
 use super::world::*;
@@ -14,7 +14,7 @@ fn note(gate: &ToolGate, name: &str, definition: &[u8]) {
     gate.note_definition(&tool(name), Digest::of(definition));
 }
 
-/// Approves a plan, lets something happen, and starts it.
+/// Approves a plan, runs `happens`, and starts the plan.
 fn between(seen: &[u8], happens: impl FnOnce(&ToolGate)) -> Result<(), (&'static str, String)> {
     let world = World::new();
     let gate = world.gate();
@@ -107,7 +107,7 @@ fn the_bound_digest_is_one_that_anybody_can_write_down() {
     let none = gate.plan_approval_request(&plan_of(&gate, steps())).unwrap();
     assert_eq!(none.binding().definition(), None);
     note(&gate, "refund", b"one");
-    // `pinned` was not seen: what the registry pins counts.
+    // `pinned` was not seen: the definition that the registry pins counts.
     let plan = plan_of(&gate, vec![step("pinned", "{}"), step("refund", r#"{"ticket":"T","amount":1}"#)]);
     let bound = *gate.plan_approval_request(&plan).unwrap().binding().definition().unwrap();
     let (pinned, refund) = (Digest::of(b"the pinned definition"), Digest::of(b"one"));

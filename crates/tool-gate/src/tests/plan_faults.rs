@@ -1,4 +1,4 @@
-//! Faults at step 6 and at the start of a plan: nothing runs, and nothing goes on.
+//! Faults at step 6 and at the start of a plan: nothing runs, and the plan does not advance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
 use countersign_committed_plan::FinishError;
 use countersign_core::*;
 
-/// A sink that lets so many records through, and then none until it is told so.
+/// A sink that takes this many records and then fails until it gets a new number.
 #[derive(Debug)]
 struct Gauge {
     inner: MemorySink,
@@ -157,7 +157,7 @@ fn a_tool_that_panics_leaves_the_plan_unfinished() {
 
 #[test]
 fn a_call_outside_of_any_plan_is_not_accepted_once_a_plan_has_started() {
-    // The plan starts while the call is decided: at a check of the host's, or when its acceptance goes on record.
+    // The plan starts while the call is decided: in a check of the host's, or while its acceptance is recorded.
     for at in ["check", "record"] {
         let world = World::new();
         let inner: Arc<parking_lot::Mutex<Option<ToolGate>>> = Arc::default();
@@ -188,7 +188,7 @@ fn a_call_outside_of_any_plan_is_not_accepted_once_a_plan_has_started() {
     }
 }
 
-/// A sink that lets somebody act before it records.
+/// A sink that acts before it records.
 struct Meanwhile {
     inner: MemorySink,
     act: Box<dyn Fn() + Send + Sync>,

@@ -11,7 +11,7 @@ use countersign_audit_log::{AuditError, AuditSink, MemorySink, OutcomeRecord, Re
 use countersign_committed_plan::FinishError;
 use countersign_core::*;
 
-/// The records of halts, with their reasons.
+/// Recorded halts, with their reasons.
 fn halts(gate: &ToolGate) -> Vec<(String, Option<Digest>)> {
     let log = gate.call_log();
     let of_halts = log.iter().filter(|record| record.tool.name.as_str() == "halt_plan");
@@ -100,7 +100,7 @@ fn a_call_that_is_being_decided_when_the_plan_is_halted_is_not_accepted() {
     let no = gate.check(&search("c")).unwrap_err();
     assert_eq!(no.code(), PlanHalted);
     assert_eq!(gate.plan_position(), Some(0));
-    // Its acceptance was on its way to the record, so the record says as well that it did not run, and why.
+    // Its acceptance was already being recorded, so the record also says that it did not run, and why.
     let not_run = |record: &Record| {
         matches!(record, Record::Outcome(OutcomeRecord { outcome: OutcomeKind::NotRun, decision, code: Some(code), .. })
             if Some(*decision) == no.sequence() && code.as_str() == "PLAN_HALTED")
@@ -149,7 +149,7 @@ fn a_step_that_runs_when_the_plan_is_halted_ends_as_it_would_and_gives_out_nothi
     assert_eq!(gate.finish_plan().unwrap_err(), FinishError::Halted.into());
 }
 
-/// A sink that keeps nothing once it is told so.
+/// A sink that can be set to fail or panic.
 #[derive(Debug)]
 struct Full(MemorySink, AtomicU32);
 

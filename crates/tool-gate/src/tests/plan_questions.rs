@@ -1,4 +1,4 @@
-//! What is asked about a plan's calls before it begins.
+//! Approval requests for a plan's calls before the plan begins.
 
 use super::plan_world::*;
 use super::world::*;
@@ -18,7 +18,7 @@ fn wipe(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "wipe", WIPE.as_bytes())
 }
 
-/// A plan of a search and a wipe, and the question about the wipe under this id.
+/// A plan of a search and a wipe, and the approval request for the wipe under this id.
 fn asked(gate: &ToolGate, id: &str) -> (countersign_committed_plan::Plan, ApprovalRequest) {
     let plan = plan_of(gate, vec![step("search", r#"{"query":"T-1001"}"#), step("wipe", WIPE)]);
     let id = CallId::new(id).unwrap();

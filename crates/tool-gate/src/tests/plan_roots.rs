@@ -1,4 +1,4 @@
-//! A gate on another machine, which knows a plan by its root alone.
+//! A gate on another machine, which knows only a plan's root.
 
 use super::plan_world::*;
 use super::world::*;
@@ -8,7 +8,7 @@ use countersign_audit_log::Verdict;
 use countersign_committed_plan::*;
 use countersign_core::*;
 
-/// Three steps of a planner's gate, committed there.
+/// Three steps, committed at the planner's gate.
 fn plan(world: &World) -> CommittedPlan {
     let planner = world.gate();
     committed(&planner, plan_of(&planner, steps()))
@@ -49,7 +49,7 @@ fn an_approval_of_a_root_is_good_at_one_gate_and_once() {
     assert_eq!(two.start_plan_root(approved.clone()).unwrap_err().code(), "APPROVAL_INVALID");
     one.start_plan_root(approved.clone()).unwrap();
     assert_eq!(one.start_plan_root(approved).unwrap_err().code(), "PLAN_STARTED");
-    // Nor does the token for the whole plan pass for one for its root.
+    // The token for the whole plan is not valid for its root either.
     let whole = world.gate();
     let token = world.approve_plan(&whole, &plan_of(&whole, steps()));
     let gate = world.gate();
@@ -92,7 +92,7 @@ fn bytes_that_are_no_proof_are_malformed_and_halt_nothing() {
     let long = format!("{}{}", proofs[0], " ".repeat(1 << 20));
     assert_eq!(code(&gate, &search("c").plan_proof(long.as_bytes())), Some(LimitExceeded));
     assert_eq!(code(&gate, &search("c").plan_proof(proofs[0].as_bytes())), None);
-    // At a gate without a plan, and at one that never heard of plans, bytes are bytes.
+    // A gate without a plan, and one that does not support plans, treat the proof as bytes.
     assert_eq!(code(&world.gate(), &search("c").plan_proof(b"{}")), Some(MalformedCall));
     assert_eq!(code(&world.gate(), &search("c").plan_proof(proofs[0].as_bytes())), Some(PlanRequired));
 }

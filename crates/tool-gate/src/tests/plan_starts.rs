@@ -1,4 +1,4 @@
-//! How a gate gets its plan: what it is checked against, and one approval for the whole of it.
+//! The start of a plan: its checks, and one approval for the whole of it.
 
 use std::sync::Arc;
 
@@ -155,7 +155,7 @@ fn a_tool_whose_rule_asks_for_each_call_is_not_covered_by_the_plans_approval() {
     let call = ToolCall::new("c", "desk", "wipe", b"{}");
     let token = world.approve(&gate, &call);
     assert_eq!(code(&gate, &call.approval(token.as_str())), None);
-    // And without any plan it is as strict as ever.
+    // Without a plan it is as strict as before.
     assert_eq!(code(&world.gate(), &ToolCall::new("c", "desk", "wipe", b"{}")), Some(ApprovalRequired));
 }
 

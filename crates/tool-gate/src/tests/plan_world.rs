@@ -1,4 +1,4 @@
-//! What the tests of step 6 share: a plan of three steps, and gates that hold calls to it.
+//! Shared by the tests of step 6: a plan of three steps, and gates that enforce it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) fn step(tool: &str, args: &str) -> Step {
     Step::new(ToolId::new("desk", tool).unwrap(), args.as_bytes(), &[]).unwrap()
 }
 
-/// Look for the ticket, refund it, say so.
+/// Steps that look for the ticket, refund it, and send a mail about it.
 pub(super) fn steps() -> Vec<Step> {
     vec![
         step("search", r#"{"query":"T-1001"}"#),
@@ -37,12 +37,12 @@ pub(super) const fn mail(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "mail", MAIL)
 }
 
-/// Commits a plan as the gate itself would.
+/// Commits a plan as the gate does.
 pub(super) fn committed(gate: &ToolGate, plan: Plan) -> CommittedPlan {
     commit_plan(plan, &gate.contract(), &gate.registry().view()).unwrap()
 }
 
-/// An operator of another machine, who allows everything.
+/// An operator of another machine who allows everything.
 pub(super) struct Lax;
 
 impl PlanContract for Lax {
@@ -59,22 +59,22 @@ impl PlanContract for Lax {
     }
 }
 
-/// What a gate on another machine is told of a plan.
+/// The part of a plan that a gate on another machine gets.
 pub(super) fn root_of(plan: &CommittedPlan) -> PlanRootSettings {
     PlanRootSettings::new(*plan.root(), plan.header_proof().unwrap())
 }
 
-/// The proofs of a plan's steps, in order, as they travel.
+/// Proofs of a plan's steps, in order, as JSON text.
 pub(super) fn proofs_of(plan: &CommittedPlan) -> Vec<String> {
     (1..=plan.header().steps()).map(|index| plan.prove_step(index).unwrap().to_json()).collect()
 }
 
-/// A plan that goes on from the one that the gate runs, at the place where it stands.
+/// An amendment that continues the gate's running plan at its position.
 pub(super) fn amendment_of(gate: &ToolGate, steps: Vec<Step>) -> Plan {
     plan_of(gate, steps).amending(gate.plan_root().unwrap(), gate.plan_position().unwrap())
 }
 
-/// Runs the call as a step, if it may run; the code otherwise.
+/// Runs the call as a step if it is accepted; otherwise returns the code.
 pub(super) fn run(gate: &ToolGate, call: &ToolCall<'_>, gives: &str) -> Option<RejectionCode> {
     match gate.check(call) {
         Ok(call) => {
@@ -85,7 +85,7 @@ pub(super) fn run(gate: &ToolGate, call: &ToolCall<'_>, gives: &str) -> Option<R
     }
 }
 
-/// The code, and the reason on record.
+/// Returns the code and the recorded reason.
 pub(super) fn why(gate: &ToolGate, call: &ToolCall<'_>) -> (RejectionCode, String) {
     let no = gate.check(call).unwrap_err();
     let record = gate.call_log().pop().unwrap();
@@ -93,25 +93,25 @@ pub(super) fn why(gate: &ToolGate, call: &ToolCall<'_>) -> (RejectionCode, Strin
 }
 
 impl World {
-    /// A gate with everything, and three steps to do.
+    /// A gate with every setting and a plan of three steps.
     pub(super) fn planned(&self) -> ToolGate {
         let gate = self.gate();
         start_plan(&gate, steps()).unwrap();
         gate
     }
 
-    /// A token over the root of a plan.
+    /// Mints a token over the root of a plan.
     pub(super) fn approve_plan(&self, gate: &ToolGate, plan: &Plan) -> String {
         let request = gate.plan_approval_request(plan).unwrap();
         mint_for(self, request.binding(), 900)
     }
 
-    /// A token over the root of a plan, with an id of its own.
+    /// Mints a token over the root of a plan, with an id of its own.
     pub(super) fn approve_again(&self, gate: &ToolGate, plan: &Plan, number: u64) -> String {
         mint_for(self, gate.plan_approval_request(plan).unwrap().binding(), number)
     }
 
-    /// Amends the gate's plan by these steps, approved.
+    /// Amends the gate's plan by these approved steps.
     pub(super) fn amend(
         &self,
         gate: &ToolGate,
@@ -123,14 +123,14 @@ impl World {
         gate.amend_plan(PlanSettings::new(plan).approval(&token))
     }
 
-    /// A gate of another name, as on another machine.
+    /// A gate with another name, as on another machine.
     pub(super) fn named(&self, audience: &str) -> ToolGate {
         let spent = Arc::new(MemorySpentTokens::new());
         let settings = ApprovalSettings::new(keys("run-1"), spent, Audience::new(audience).unwrap());
         self.bare().pinned_ask(self.pin()).approvals(settings).plan_first().open().unwrap()
     }
 
-    /// A gate of another name that knows the plan by its root, approved for it.
+    /// A gate with another name that knows only the plan's root, with an approval for it.
     pub(super) fn rooted(&self, audience: &str, plan: &CommittedPlan) -> ToolGate {
         let gate = self.named(audience);
         let settings = root_of(plan);
@@ -140,7 +140,7 @@ impl World {
         gate
     }
 
-    /// A gate with everything, and three steps that were approved as a whole.
+    /// A gate with every setting, and these steps approved as a whole.
     pub(super) fn approved_plan(&self, steps: Vec<Step>) -> ToolGate {
         let gate = self.gate();
         let plan = plan_of(&gate, steps);

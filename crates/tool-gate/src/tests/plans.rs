@@ -1,4 +1,4 @@
-//! Step 6: the plan's next call and no other.
+//! Step 6: only the plan's next call is accepted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -60,7 +60,7 @@ fn a_call_that_the_plan_has_not_here_halts_it() {
             assert_eq!(run(&gate, done, ""), None);
         }
         assert_eq!(why(&gate, &call), (expected, reason.to_owned()));
-        // Whatever comes now, the honest next step included.
+        // Every later call, including the honest next step.
         for next in [search("n"), refund("n"), mail("n")] {
             assert_eq!(why(&gate, &next), (PlanHalted, format!("the plan was halted: {reason}")));
         }

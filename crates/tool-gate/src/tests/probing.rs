@@ -1,4 +1,4 @@
-//! Signals: an agent that probes, seldom enough for the drop alarm to stay still.
+//! Signals: an agent that probes too rarely for the drop alarm.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ fn undisclosed(gate: &ToolGate) -> Option<RejectionCode> {
     code(gate, &ToolCall::new("c", "desk", "made_up", b"{}"))
 }
 
-/// Asks for refunds of these amounts, none of them approved.
+/// Calls refunds of these amounts, none of them approved.
 fn ask(gate: &ToolGate, amounts: std::ops::Range<u32>) {
     for amount in amounts {
         let args = format!(r#"{{"ticket":"T-1001","amount":{amount}}}"#);
@@ -44,7 +44,7 @@ fn raised(stats: &CallStats, signal: Signal) -> bool {
     stats.signal_raised(&agent(), signal).is_some()
 }
 
-/// The signals on record.
+/// The recorded signals.
 fn recorded(sink: &MemorySink) -> Vec<(Signal, u32, Millis)> {
     let signal = |record| {
         let Record::Signal(raised) = record else { return None };

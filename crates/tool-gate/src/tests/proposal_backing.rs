@@ -1,4 +1,4 @@
-//! What backs a call where its rule asks for evidence, whose word stops counting, and what judging costs the agent.
+//! Evidence that backs a call, keys that stop counting, and the cost of judging a proposal to the agent.
 
 use countersign_action_proposal::*;
 use countersign_core::*;
@@ -10,7 +10,7 @@ use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
 
-/// An operator's key for evidence, not the one that signs the registry.
+/// An operator's key for evidence; another key signs the registry.
 pub(super) fn endorser() -> SigningKey {
     SigningKey::from_seed([6; 32])
 }
@@ -20,7 +20,7 @@ pub(super) fn endorsing() -> ProposalVerifierBuilder {
     endorsing_payments(3)
 }
 
-/// The same, for so many payments.
+/// Like [`endorsing`], for this many payments.
 pub(super) fn endorsing_payments(uses: u32) -> ProposalVerifierBuilder {
     let expires = start().checked_add(Millis::from_secs(86_400)).unwrap();
     let list = json!({"format": "countersign-evidence-digests-1", "issued": start(), "expires": expires,
@@ -35,7 +35,7 @@ pub(super) fn endorsing_payments(uses: u32) -> ProposalVerifierBuilder {
     verifier().endorsed(EndorsedDigests::load(envelope.as_bytes(), &root, start()).unwrap())
 }
 
-/// The invoice's file as the evidence of the input with that name.
+/// Adds the invoice's file as the evidence of the input with that name.
 pub(super) fn file_of_the_invoice(draft: Draft) -> Draft {
     let entry =
         json!({"id": "invoice", "type": "hash", "ref": "file://invoice.txt", "sha256": Digest::of(INVOICE)});
@@ -160,7 +160,7 @@ fn a_call_whose_proposal_was_judged_keeps_its_place_in_the_rate_and_none_in_the_
     let lying = honest.clone().with_file(Digest::of(b"another file")).json();
     let honest = honest.with_file(Digest::of(INVOICE)).json();
     let check = |call: &ToolCall<'_>| code(&gate, call);
-    // Refused before a proposal is looked at: the place comes back.
+    // Refused before a proposal is examined: the slot is released.
     for _ in 0..5 {
         assert_eq!(check(&scarce("c").ask("drift").proposal(&lying)), Some(AskDrift));
     }

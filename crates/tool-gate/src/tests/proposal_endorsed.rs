@@ -1,4 +1,4 @@
-//! What an operator endorsed for a payment is spent like an attestation.
+//! An operator's endorsement of a payment is spent like an attestation.
 
 use std::thread;
 
@@ -19,7 +19,7 @@ fn last(gate: &ToolGate) -> CallRecord {
     gate.call_log().pop().unwrap()
 }
 
-/// The endorsement's use that the last call's record names.
+/// Number of the endorsement's use in the last call's record.
 fn recorded_use(gate: &ToolGate) -> Option<u32> {
     last(gate).proposal.unwrap().evidence().first().and_then(|piece| piece.endorsement_use)
 }

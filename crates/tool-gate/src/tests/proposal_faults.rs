@@ -1,4 +1,4 @@
-//! A fault in what step 8 relies on: the tool is never touched.
+//! A fault in a dependency of step 8: the tool never runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +19,7 @@ enum Fault {
     Panic,
     /// Takes a second.
     Slow,
-    /// Breaks the clock and then reads on.
+    /// Breaks the clock, then continues to read.
     NoTime,
     TooMuch,
 }
@@ -46,7 +46,7 @@ impl EvidenceResolver for FaultyFolder {
     }
 }
 
-/// Checks the call and runs it if it may run; the code, and how often the tool ran.
+/// Checks the call and runs it if it is accepted. Returns the code, and how often the tool ran.
 fn attempt(gate: &ToolGate, call: &ToolCall<'_>) -> (Option<RejectionCode>, u32) {
     let mut ran = 0;
     let mut run = |call: AcceptedCall| {
@@ -131,7 +131,7 @@ fn a_store_that_is_down_refuses_and_costs_no_approval() {
     }
 }
 
-/// A sink that takes so many records and then no more.
+/// A sink that takes this many records and no more.
 #[derive(Debug)]
 struct FullSink(MemorySink, AtomicU32);
 

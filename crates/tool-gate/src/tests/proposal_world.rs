@@ -1,4 +1,4 @@
-//! What the tests of step 8 share: proposals, a key that attests, and gates that take both.
+//! Shared by the tests of step 8: proposals, a key that attests, and gates that take both.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::*;
 pub(super) const WIRE: &[u8] = br#"{"to":"DE02","amount":49}"#;
 pub(super) const INVOICE: &[u8] = b"Invoice 7: 49 EUR to DE02";
 
-/// A proposal that is still being written. It has two inputs, a mail and an invoice, and one claim that cites the invoice.
+/// A proposal in progress. It has two inputs, a mail and an invoice, and one claim that cites the invoice.
 #[derive(Clone)]
 pub(super) struct Draft(pub(super) Value);
 
@@ -32,14 +32,14 @@ impl Draft {
         Self::new("wire", WIRE, "money")
     }
 
-    /// Adds an entry in its JSON text.
+    /// Adds an entry given as JSON text.
     pub(super) fn with(mut self, entry: &str) -> Self {
         let entry = serde_json::from_str(entry).unwrap();
         self.0["evidence"].as_array_mut().unwrap().push(entry);
         self
     }
 
-    /// Adds the invoice's file, under another id than the provenance's, so that it raises nothing.
+    /// Adds the invoice's file under another id than the provenance's, so that it raises nothing.
     pub(super) fn with_file(self, digest: Digest) -> Self {
         let entry = json!({"id": "file", "type": "hash", "ref": "file://invoice.txt", "sha256": digest});
         self.with(&entry.to_string())
@@ -66,7 +66,7 @@ pub(super) fn verifier() -> ProposalVerifierBuilder {
         .audience(Audience::new("gate-1").unwrap())
 }
 
-/// Everything that the attestation of a call has to bind, as an attestor is told it.
+/// Facts about a call that its attestation must bind, as an attestor gets them.
 pub(super) struct Told {
     pub(super) tool: ToolId,
     pub(super) call_id: CallId,
@@ -94,7 +94,7 @@ impl Told {
         }
     }
 
-    /// Signs that the proposal's invoice is good for this call.
+    /// Signs that the proposal's invoice is valid for this call.
     pub(super) fn attest(&self, proposal: &Draft, nonce: &str, now: Timestamp) -> String {
         let mut call = ProposedCall::new(self.tool.name())
             .server(self.tool.server())
@@ -127,12 +127,12 @@ impl World {
         ProposalSettings::new(verifier, Arc::clone(&self.spent) as Arc<dyn SpentTokens>)
     }
 
-    /// A gate with everything, that takes proposals as well.
+    /// A gate with every setting that also takes proposals.
     pub(super) fn proving(&self) -> ToolGateBuilder {
         self.full().proposals(self.proposals(verifier()))
     }
 
-    /// The proposal with an attestation for one call.
+    /// The proposal with an attestation of one call.
     pub(super) fn attested(
         &self,
         gate: &ToolGate,
@@ -155,7 +155,7 @@ pub(super) const fn wire(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "wire", WIRE)
 }
 
-/// The code and the recorded reason that the call is refused with.
+/// Returns the code and the recorded reason of the refusal.
 pub(super) fn refusal(gate: &ToolGate, call: &ToolCall<'_>) -> (RejectionCode, String) {
     let no = gate.check(call).unwrap_err();
     let record = gate.call_log().pop().unwrap();

@@ -184,7 +184,8 @@ fn what_travels_among_the_arguments_is_taken_off_and_never_forwarded() {
         assert_eq!(record.request_id.unwrap().as_str(), "r-7");
         accepted.run(|_| Ok::<_, ()>(())).unwrap();
     }
-    // What waits for approval shows and binds the arguments without them, so one approval is good for either way.
+    // A call that waits for approval shows and binds the arguments without the reserved members, so one approval is
+    // valid either way.
     let gate = open(false);
     let args = br#"{"ticket":"T-1001","amount":49,"__pic":{"x":1},"__pic_request_id":"r"}"#;
     let token = world.approve(&gate, &ToolCall::new("c1", "desk", "refund", args));
@@ -427,7 +428,7 @@ fn a_question_has_what_came_of_the_proposal() {
     assert_eq!((file.digest(), file.key()), (Some(&Digest::of(INVOICE)), None));
     assert_eq!((signed.id(), signed.is_verified(), signed.key()), ("invoice", true, Some("finance")));
 
-    // For another call, then without what backs it, and then no proposal at all.
+    // A proposal for another call, then one without its evidence, then no proposal.
     let other = summary(&world.attested(&gate, "d", "refund", draft.clone(), "n2"));
     assert_eq!((other.code(), other.effective_impact()), (Some("PIC_EVIDENCE_FAILED"), None));
     let evidence = other.evidence_entries();

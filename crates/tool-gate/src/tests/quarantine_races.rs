@@ -1,4 +1,4 @@
-//! What happens between a store of quarantines and the alarm, at the worst moment.
+//! Races between a store of quarantines and the alarm.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use countersign_audit_log::{StandingChange, StandingRecord};
 use countersign_core::AgentId;
 use parking_lot::Mutex;
 
-/// A store that says what it is told to say, after something has happened to the agent's row.
+/// A store that returns a preset answer after a change to the agent's row.
 #[derive(Debug)]
 struct Late {
     says: Mutex<KeptStanding>,
@@ -70,7 +70,7 @@ fn another_change_under_a_number_that_was_there_before_counts() {
     let (row, store) = (row(), Late::saying(3, StandingChange::Lifted, "ada"));
     row.sync(&store).unwrap();
     assert_eq!(row.standing(), Standing::Free);
-    // The store was put back to what it was, and went on from there.
+    // An older copy of the store was restored, and counted on from there.
     store.says.lock().change = standing(&agent(), StandingChange::Quarantined, "grace");
     row.sync(&store).unwrap();
     assert_eq!(row.standing(), Standing::Quarantined);

@@ -1,4 +1,4 @@
-//! Quarantines that are kept: by the alarm and by operators, over processes, and where the store or the record fails.
+//! Stored quarantines: by the alarm and by operators, over processes, and with a failing store or record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -15,7 +15,7 @@ use countersign_core::*;
 use countersign_registry::NegotiationRequest;
 use proptest::prelude::*;
 
-/// A store that works, fails or panics, as it is told.
+/// A store that can be set to work, fail or panic.
 #[derive(Debug, Default)]
 pub(super) struct Unsteady {
     inner: MemoryQuarantines,
@@ -53,7 +53,7 @@ impl Quarantines for Unsteady {
     }
 }
 
-/// What one process of a host has: counts of its own over the store of all, a gate, and its record.
+/// One process of a host: its own counts over the shared store, a gate, and its record.
 struct Process {
     stats: Arc<CallStats>,
     gate: ToolGate,
@@ -84,7 +84,7 @@ impl Process {
         self.sink.latest().into_iter().map(|(_, record)| record).collect()
     }
 
-    /// Who changed how the agent stands, as this process has it on record.
+    /// Recorded changes of the agent's standing in this process, with their authors.
     fn told(&self) -> Vec<(StandingChange, String)> {
         let told = |record| {
             let Record::Standing(change) = record else { return None };
@@ -272,7 +272,7 @@ fn what_cannot_be_kept_is_kept_later_and_a_lift_that_cannot_be_kept_lifts_nothin
     assert_eq!(process.stats.standing(&other), Standing::Quarantined, "it holds here");
 }
 
-/// A sink that can refuse what says how an agent stands, and nothing else.
+/// A sink that can refuse only the records of an agent's standing.
 #[derive(Debug, Default)]
 struct Tacit(AtomicBool, MemorySink);
 
@@ -349,7 +349,7 @@ proptest! {
                     if is_down || forbidden || unsaved {
                         prop_assert_eq!(answer, Some(AgentQuarantined));
                     } else if answer == Some(AgentQuarantined) {
-                        // The alarm's own, from while the store was down: it is kept now.
+                        // The alarm's own quarantine, from the time when the store was down: it is stored now.
                         prop_assert_eq!(store.inner.list().unwrap().len(), 1);
                     }
                 }
@@ -371,7 +371,8 @@ proptest! {
     }
 }
 
-/// A call is decided on while the record says that the agent may call, and refused for its quarantine while it says so.
+/// Checks that the record explains each decision: refused for quarantine if and only if it says that the agent is
+/// quarantined.
 fn explains_itself(process: &Process) -> Result<(), TestCaseError> {
     let mut stands = Standing::Free;
     for record in process.records() {

@@ -9,7 +9,7 @@ use crate::RejectionCode::*;
 use crate::*;
 use countersign_audit_log::*;
 
-/// A desk that answers as told, and notes what it is asked.
+/// A desk that returns a preset answer, and notes the calls to it.
 #[derive(Debug)]
 struct Desk(Result<(), NotFiled>, RefCell<Vec<&'static str>>);
 

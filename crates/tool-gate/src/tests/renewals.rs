@@ -1,4 +1,4 @@
-//! A session that is negotiated anew: what counts at once, and what goes on.
+//! Renewed sessions: new terms, and state that continues.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use countersign_core::*;
 use countersign_registry::*;
 use parking_lot::Mutex;
 
-/// A contract for the gate's session as the registry gives it now, of these tools alone where some are named.
+/// Negotiates a contract for the gate's session by the present registry, with only these tools if any are named.
 fn anew(world: &World, gate: &ToolGate, tools: &[&str]) -> SessionContract {
     let old = gate.contract();
     let mut request = NegotiationRequest::new(old.session().clone(), old.agent().clone());
@@ -29,12 +29,12 @@ fn renew(world: &World, gate: &ToolGate) {
     gate.renew(anew(world, gate, &[])).unwrap();
 }
 
-/// Goes to the end of the contract.
+/// Advances the clock to the end of the contract.
 fn end(world: &World) {
     world.clock.advance(hour()).unwrap();
 }
 
-/// Loads the world's registry as another version that says something else.
+/// Loads the world's registry as another version, with `from` replaced by `to`.
 fn reload(world: &World, version: u64, from: &str, to: &str) {
     let draft = draft(version, NONE_REVOKED);
     assert!(draft.contains(from));
@@ -196,7 +196,7 @@ fn child_session_is_renewed_under_its_renewed_parent() {
     assert_eq!(child.contract().expires(), parent.contract().expires());
 }
 
-/// A sink that fails while the test says so.
+/// A sink that fails on demand.
 #[derive(Debug, Default)]
 struct Failing(Mutex<bool>, MemorySink);
 

@@ -1,4 +1,4 @@
-//! The end of a session on its record.
+//! The recorded end of a session.
 
 use super::world::*;
 use crate::*;

@@ -56,7 +56,7 @@ fn none(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "none", b"{}")
 }
 
-/// Tools that the agent has but that fail on their arguments: a rejection of step 3.
+/// A call to one of the agent's tools with arguments that do not fit: a rejection of step 3.
 pub(super) fn misfit(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "search", br#"{"query":7}"#)
 }
@@ -143,7 +143,7 @@ fn a_million_made_up_names_leave_memory_flat() {
     assert_eq!(gate.stats().tools().len(), gate.contract().tools().len());
 }
 
-/// Resident memory of this process, as Linux tells it.
+/// Resident memory of this process, from Linux.
 pub(super) fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -339,7 +339,7 @@ fn the_hosts_own_checks_feed_the_alarm() {
     assert_eq!(gate.stats().alarm_state(&agent()), AlarmState::Raised);
 }
 
-/// Ticks that move on by a set step whenever they are read.
+/// Ticks that advance by a fixed step at each reading.
 #[derive(Debug, Default)]
 struct Stepping {
     now: AtomicU64,

@@ -1,4 +1,4 @@
-//! Who would bend counts and alarms: a host's parts that meddle, a server that changes its tools, time.
+//! Attacks on counts and alarms: by a host's parts that meddle, by a server that changes its tools, and by time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::*;
 use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
 use countersign_core::*;
 
-/// Looks at everything and changes everything while a decision goes on record.
+/// Reads and changes everything while a decision is recorded.
 #[derive(Debug)]
 struct MeddlingSink(Arc<CallStats>, MemorySink, AtomicU64);
 
@@ -55,7 +55,8 @@ fn whoever_observes_decides_quarantines_lifts_and_reads_at_once_loses_no_count_a
         assert_eq!(row.rejected_with(MalformedCall), 2 * ROUNDS);
     }
     assert_eq!(tools + shown.unknown_tools.total(), 8 * ROUNDS);
-    // The session, each decision once, an outcome (unknown) of each call that was accepted, how the agent stood, and its signals.
+    // The session, each decision once, an outcome (unknown) of each accepted call, the agent's standing, and its
+    // signals.
     let about_the_agent = sink.2.load(Ordering::SeqCst);
     assert_eq!(sink.1.count(), 1 + 8 * ROUNDS + shown.overall.accepted() + about_the_agent);
 }

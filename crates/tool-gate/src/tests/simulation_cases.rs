@@ -22,7 +22,7 @@ pub(super) const fn changed(recorded: Answer, now: Answer, basis: Basis) -> Simu
     Simulated::Changed { recorded, now, basis }
 }
 
-/// The world's registry, as another version that says something else.
+/// The world's registry as another version, with `from` replaced by `to`.
 pub(super) fn other(version: u64, from: &str, to: &str) -> Arc<RegistryView> {
     let draft = draft(version, NONE_REVOKED);
     assert!(draft.contains(from));
@@ -94,7 +94,7 @@ fn an_approval_does_not_count_where_the_other_registry_revokes_a_key_that_was_go
     let view = load_draft(&revoking, DAY).view();
     let simulated = all(Simulation::new(Arc::clone(&view)).was(world.registry.view()), &world);
     assert_eq!(simulated, [REDECIDED, Simulated::Undetermined(Missing::Approval)]);
-    // It was revoked before.
+    // The key was revoked before this approval.
     world.reload(2, r#"{"agents": [], "keys": ["some-key"], "snapshots": []}"#);
     let token = world.approve(&gate, &refund("c2"));
     assert_eq!(code(&gate, &refund("c2").approval(token.as_str())), None);
@@ -162,7 +162,7 @@ fn a_call_that_may_have_had_the_name_alone_is_undetermined_where_that_would_mean
         all(Simulation::new(lists(2, r#"{"server": "desk", "name": "twin"}"#).view()), &world),
         [REDECIDED]
     );
-    // Where there are two, the call had the server's name.
+    // With two such tools, the call gave the server's name.
     let mut world = World::new();
     world.registry = lists(1, both);
     let gate = world.full().recorded_fields(twin).open().unwrap();
@@ -183,7 +183,8 @@ fn the_age_of_a_registry_counts_for_calls_under_its_own_version_alone() {
     world.clock.advance(Millis::from_secs(60)).unwrap();
     assert_eq!(code(&gate, &search("c2")), Some(RegistryStale));
     assert_eq!(all(Simulation::new(world.registry.view()), &world), [REDECIDED; 2]);
-    // It has run out when the first call came, and is in force all the same. What else of the second came along is not on record.
+    // This registry expired before the first call, but counts as in force. The inputs of the second call are not
+    // recorded.
     let long_gone = load_draft(&draft(3, NONE_REVOKED), Millis::from_secs(1)).view();
     let late = World::new();
     late.clock.advance(Millis::from_secs(60)).unwrap();
@@ -208,7 +209,7 @@ fn sessions_that_are_over_are_dropped_first_and_then_the_oldest() {
     };
     let (first, second) = (open("s1", 3_600), open("s2", 600));
     world.clock.advance(Millis::from_secs(600)).unwrap();
-    // The second has just run out, and makes room.
+    // The second session has just expired, and is dropped first.
     let third = open("s3", 3_600);
     for (gate, id) in [(&first, "c1"), (&second, "c2"), (&third, "c3")] {
         let _ = code(gate, &ToolCall::new(id, "desk", "delete_all", b"{}"));
@@ -240,7 +241,7 @@ fn who_was_revoked_by_the_registry_is_told_from_who_was_revoked_by_the_host() {
     let by_registry = world.registry.view();
     let next = other(3, "customers.example", "clients.example");
     assert_eq!(all(Simulation::new(Arc::clone(&next)), &world), [Simulated::Undetermined(Missing::Registry)]);
-    // It would have gone on; what it would have said is not on record.
+    // It would have passed step 1; the result of the later steps is not recorded.
     let was = Simulation::new(Arc::clone(&next)).was(by_registry);
     assert_eq!(all(was, &world), [Simulated::Undetermined(Missing::Arguments)]);
 
@@ -285,7 +286,7 @@ fn a_plan_is_held_against_its_own_registry_alone() {
     assert_eq!(simulated[..2], [undetermined(Missing::Plan); 2]);
     assert_eq!(simulated[2], undetermined(Missing::Arguments), "other constraints");
 
-    // Steps use up what there is of calls, too.
+    // Steps of a plan use up the limits of calls, too.
     let world = World::new();
     let gate = world.full().recorded_fields(fields("scarce")).open().unwrap();
     start_plan(&gate, ["{}", "{}", "{}"].map(|args| step("scarce", args)).into()).unwrap();
@@ -307,11 +308,11 @@ fn a_call_whose_proposal_was_looked_at_keeps_its_place_in_the_rate() {
     assert_eq!(given, [Some(PicToolBindingMismatch), Some(PicToolBindingMismatch), Some(RateLimit)]);
     let proposal = carried(Missing::Proposal);
     assert_eq!(all(Simulation::new(world.registry.view()), &world), [proposal, proposal, REDECIDED]);
-    // Without the rate the third would have been looked at, too.
+    // Without the rate, the third proposal would have been examined, too.
     let free = other(2, r#", "rate": {"calls": 2, "per": "1m"}"#, "");
     let simulated = all(Simulation::new(free).was(world.registry.view()), &world);
     assert_eq!(simulated, [proposal, proposal, Simulated::Undetermined(Missing::Goal)]);
-    // Of a tool that is worse than it was, nobody knows what would have been asked.
+    // With a stricter impact, the checks that would have run are unknown.
     let worse = other(2, r#""name": "scarce", "impact": "read""#, r#""name": "scarce", "impact": "write""#);
     let simulated = all(Simulation::new(worse).was(world.registry.view()), &world);
     assert_eq!(simulated[0], Simulated::Undetermined(Missing::Proposal));

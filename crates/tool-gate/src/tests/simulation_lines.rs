@@ -1,4 +1,4 @@
-//! What is simulated of a session that other sessions led to: the record names their agents alone.
+//! Simulation of a session that other sessions led to: the record names only their agents.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use countersign_audit_log::*;
 use countersign_core::*;
 use countersign_registry::*;
 
-/// A gate of `capped-bot` for a session that one of `support-bot` started.
+/// A gate of `capped-bot` for a session that a session of `support-bot` started.
 fn sub_gate(world: &World, wanted: Wanted<ToolId>, stats: &Arc<CallStats>) -> ToolGate {
     let parent = world.full().stats(Arc::clone(stats)).open().unwrap();
     let (session, agent) = (SessionId::new("session-2").unwrap(), AgentId::new("capped-bot").unwrap());

@@ -1,4 +1,5 @@
-//! Refusals whose reason is another registry's, or was never asked for: nothing is said that a real gate would not answer.
+//! Refusals that another registry caused or whose check never ran: the simulation claims no answer that a real gate
+//! would not give.
 
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ fn a_key_that_stood_behind_a_file_is_not_on_record_so_it_may_be_the_one_that_is_
     let was = |other| Simulation::new(other).was(world.registry.view());
     assert_eq!(all(was(unrelated(2)), &world), [carried(Missing::Proposal)]);
     assert_eq!(all(was(revoking(2, &key)), &world), [undetermined(Missing::Proposal)]);
-    // Refused for it, and the next registry does not revoke it.
+    // The call was refused for the key, which the next registry does not revoke.
     world.reload(2, &format!(r#"{{"agents": [], "keys": [{key}], "snapshots": []}}"#));
     assert_eq!(code(&gate, &wire("c2").proposal(&endorsed)), Some(PicEvidenceFailed));
     let simulated = |other| all(Simulation::new(other).was(world.registry.view()), &world)[1];
@@ -86,7 +87,7 @@ fn whether_a_quarantine_went_on_while_nobody_asked_is_not_known() {
     assert_eq!(code(&gate, &search("c2")), Some(AgentRevoked));
     let simulated = all(Simulation::new(unrelated(3)).was(world.registry.view()), &world);
     assert_eq!(simulated, [REDECIDED, undetermined(Missing::Host)]);
-    // A host that revokes an agent is asked before its quarantine.
+    // A revocation by the host is checked before the quarantine.
     let world = World::new();
     let gate = world.gate();
     quarantine(&gate, StandingChange::Quarantined);

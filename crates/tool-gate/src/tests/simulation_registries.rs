@@ -73,7 +73,7 @@ pub(super) fn registry_spec() -> impl Strategy<Value = RegistrySpec> {
     (prop::array::uniform5(tool_spec()), prop::array::uniform2(agent))
 }
 
-/// Another registry that differs in a few entries.
+/// A pair of registries that differ in a few entries.
 pub(super) fn other_spec() -> impl Strategy<Value = (RegistrySpec, RegistrySpec)> {
     (registry_spec(), registry_spec(), prop::array::uniform7(rarely())).prop_map(|(a, b, swapped)| {
         let mut other = a;

@@ -1,4 +1,4 @@
-//! Random sessions of real gates, which do and are told the same under two registries, one of which is simulated.
+//! Random sessions of real gates with the same inputs under two registries, one of which is simulated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const ARGS: [&str; 5] = [
     "{}",
 ];
 
-/// One thing that a host or an agent does.
+/// One act of a host or an agent.
 #[derive(Clone, Debug)]
 pub(super) enum Act {
     Open { slot: u8, agent: u8, narrow: Option<u8>, goal: u8, under: Option<u8> },
@@ -74,7 +74,7 @@ pub(super) fn acts() -> impl Strategy<Value = Vec<Act>> {
         .prop_map(move |acts| [open(0), open(1)].into_iter().chain(acts).collect())
 }
 
-/// What came of a call that was made.
+/// Answer to a call.
 pub(super) type Given = Option<Answer>;
 
 /// A process with gates of one registry.
@@ -85,7 +85,7 @@ pub(super) struct Host {
     stats: Arc<CallStats>,
     spent: Arc<MemorySpentTokens>,
     recorded: RecordedFields,
-    /// By slot: the gate, or why there is none.
+    /// By slot: the gate, or the code of the refused session.
     gates: BTreeMap<u8, Result<ToolGate, RejectionCode>>,
     sessions: u32,
     tokens: u64,
@@ -106,8 +106,8 @@ impl Host {
         }
     }
 
-    /// Opens a session for all that is listed, or for what of `narrow` is, and for no longer than `most`, by itself or under the
-    /// one of another slot. Says what it got.
+    /// Opens a session with all listed tools, or with those of `narrow` that are listed, for at most `most`, on its own
+    /// or under the session of another slot. Returns its length.
     fn open(
         &mut self,
         slot: u8,
@@ -156,7 +156,7 @@ impl Host {
         let contract = match negotiated {
             Ok(contract) => contract,
             Err(error) => {
-                // Too many in a line are so under both registries.
+                // A line that is too long is refused under both registries.
                 if let Some(code) = RejectionCode::ALL.iter().find(|code| code.as_str() == error.code()) {
                     self.gates.insert(slot, Err(*code));
                 }
@@ -194,7 +194,8 @@ impl Host {
         Some(lasts)
     }
 
-    /// Renews a session that no other led to, for all that is listed or what of `narrow` is. Says what it got.
+    /// Renews a session without ancestors, with all listed tools, or with those of `narrow` that are listed. Returns
+    /// its length.
     fn renew(&mut self, slot: u8, narrow: Option<u8>, most: Option<Millis>) -> Option<Millis> {
         let Some(Ok(gate)) = self.gates.get(&slot) else { return None };
         let (old, now, view) = (gate.contract(), self.clock.now().unwrap(), self.registry.view());
@@ -210,7 +211,7 @@ impl Host {
         Some(lasts)
     }
 
-    /// The tools that a session has, where another registry lists more, as a mask.
+    /// The tools of a session as a mask, if the registry lists others for its agent.
     fn narrowed_to(&self, slot: u8) -> Option<u8> {
         let had = self.gates[&slot].as_ref().unwrap().contract();
         let view = self.registry.view();
@@ -230,7 +231,7 @@ impl Host {
         mint(&keys("run-1"), binding, &terms, hour()).unwrap().as_str().to_owned()
     }
 
-    /// Makes a call; where `again` says so, or an approval is all that is missing, twice more with an approval.
+    /// Makes a call. If `again` says so, or only an approval is missing, makes it twice more with an approval.
     fn call(&mut self, slot: u8, call: &ToolCall<'_>, again: Option<bool>) -> Vec<Given> {
         let first = match self.gates.get(&slot) {
             None => return Vec::new(),
@@ -277,16 +278,16 @@ fn answer(checked: &Result<AcceptedCall, Rejection>) -> Given {
     })
 }
 
-/// Lets the same things happen at one host, and, where there is another, at that one: the same calls, as often. Says what came of
-/// each call at the other one (nothing where that has no answer), for each decision on the record of the first.
+/// Plays the same acts at one host and, if given, at the other one: the same calls, equally often. For each recorded
+/// decision of the first host, returns the other host's answer to the call (`None` if it has none).
 pub(super) fn play(acts: &[Act], host: &mut Host, mut other: Option<&mut Host>) -> Vec<Given> {
     let mut all = Vec::new();
     for (number, act) in acts.iter().enumerate() {
         match act {
             Act::Open { slot, agent, narrow, goal, under } => {
-                // Where there is none under it here, there is none there.
+                // A parent that is missing here is missing there.
                 let under = under.filter(|parent| host.gates.contains_key(parent));
-                // Without a session on record there is nothing to simulate.
+                // Without a recorded session, there is nothing to simulate.
                 let Some(lasts) = host.open(*slot, *agent, *narrow, *goal, None, under) else {
                     host.gates.remove(slot);
                     if let Some(other) = &mut other {
@@ -388,7 +389,7 @@ pub(super) fn play(acts: &[Act], host: &mut Host, mut other: Option<&mut Host>) 
     all
 }
 
-/// All arguments of the tools whose place the mask has.
+/// All arguments of the tools in the mask.
 pub(super) fn all_arguments(mask: u8) -> RecordedFields {
     let tools = TOOLS.iter().enumerate().filter(|(place, _)| mask & (1 << place) != 0);
     tools.fold(RecordedFields::new(), |fields, (_, (server, name))| {
@@ -396,7 +397,7 @@ pub(super) fn all_arguments(mask: u8) -> RecordedFields {
     })
 }
 
-/// Feeds all that is on record; every decision with what the simulation says of it.
+/// Feeds all records; returns every decision with its simulated result.
 pub(super) fn simulate(simulation: &mut Simulation, sink: &MemorySink) -> Vec<(CallRecord, Simulated)> {
     let latest = sink.latest();
     assert_eq!(latest.len() as u64, sink.count(), "nothing was dropped");

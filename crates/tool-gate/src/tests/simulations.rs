@@ -3,7 +3,7 @@ use super::simulation_world::*;
 use crate::*;
 use proptest::prelude::*;
 
-/// What may have to be carried over where the record has all arguments, by the answer.
+/// Returns `true` if this input may have been carried over for the answer when the record has all arguments.
 fn may_be_missing(answer: Answer, missing: Missing) -> bool {
     use RejectionCode::*;
     let answers: &[Answer] = match missing {

@@ -1,4 +1,4 @@
-//! The alarm of an agent over processes that each serve one session and go on where the record of the earlier ones ends.
+//! An agent's alarm over processes that each serve one session and continue from the record of the earlier ones.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use countersign_core::*;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
-/// One log and one store, which sessions use one after the other.
+/// One log and one store, used by one session after another.
 pub(super) struct Host {
     pub(super) world: World,
     pub(super) sink: Arc<MemorySink>,
     pub(super) store: Option<Arc<Unsteady>>,
     pub(super) action: AlarmAction,
-    /// The last saved replay, and how many records it is of.
+    /// The last saved replay, and the number of records that it covers.
     pub(super) saved: Mutex<Option<(usize, SavedReplay)>>,
 }
 
@@ -63,7 +63,7 @@ impl Host {
         let replay = match resumed.flatten() {
             Some((size, mut replay)) => {
                 records[size..].iter().for_each(|record| replay.add(record));
-                // While it is quarantined, the evidence from before a lift is of no account.
+                // While the agent is quarantined, the evidence from before a lift does not matter.
                 if !self.is_quarantined() {
                     assert_eq!(replay.save(), whole.save());
                 }
@@ -87,7 +87,7 @@ impl Host {
         Process { gate: builder.stats(Arc::clone(&stats)).open().unwrap(), stats }
     }
 
-    /// No two things happen at once.
+    /// Advances the clock, so that no two acts happen at the same time.
     fn tick(&self) {
         self.world.clock.advance(Millis::from_millis(1)).unwrap();
     }
@@ -98,7 +98,7 @@ impl Host {
         self.store().change(&change).unwrap()
     }
 
-    /// How the agent's standing changed, as it is on record.
+    /// Recorded changes of the agent's standing, with their authors.
     fn told(&self) -> Vec<(StandingChange, String)> {
         let told = |record| {
             let Record::Standing(change) = record else { return None };
@@ -107,7 +107,7 @@ impl Host {
         self.records().into_iter().filter_map(told).collect()
     }
 
-    /// What is left of an alarm after a session of so many refused calls.
+    /// Runs a session with this many refused calls.
     pub(super) fn session(&self, refused: u64) -> Process {
         let process = self.start();
         self.refuse(&process, refused);
@@ -137,7 +137,7 @@ impl Process {
     }
 }
 
-/// What so many refusals come to.
+/// Level of the alarm after this many refusals.
 pub(super) fn level(refused: u32) -> f64 {
     (f64::from(refused) * 1_098_612.0 / 9_210_341.0).min(1.0)
 }
@@ -243,7 +243,7 @@ fn a_quarantine_that_the_store_could_not_take_is_made_up_for_at_the_next_start()
     let host = Host::new(AlarmAction::Quarantine);
     let process = host.session(8);
     host.store().set(1);
-    // The store is asked first, so that a call that comes now is refused for that.
+    // The store is asked first, so a call would be refused for its failure.
     assert!(matches!(process.gate.observe(b"{"), Observed::Malformed(_)), "the ninth");
     assert_eq!(process.standing(), Standing::Quarantined);
     drop(process);
@@ -337,7 +337,7 @@ fn a_step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Holds every process against one alarm that is fed with what was decided, whichever process decided it.
+    /// Compares every process with one alarm that gets the decisions of all of them.
     #[test]
     fn an_alarm_over_many_processes_says_what_one_would_that_never_ended(
         steps in prop::collection::vec(a_step(), 1..150),
@@ -431,7 +431,7 @@ fn saved_evidence_around_a_lift_is_not_resumed() {
     drop(host.start());
     host.operator(Lifted);
     assert!(host.start().level().abs() < 1e-9);
-    // One by a clock that is behind is of the middle of the evidence.
+    // A lift by a clock that is behind falls into the middle of the evidence.
     drop(host.session(3));
     drop(host.start());
     let (behind, _) = (host.world.clock.now().unwrap(), drop(host.session(2)));

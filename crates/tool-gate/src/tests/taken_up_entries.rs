@@ -1,4 +1,4 @@
-//! Which entries of a record an alarm takes up: those that a gate counted when it put them there, and no others.
+//! An alarm takes up only the entries that a gate counted when it recorded them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use countersign_audit_log::{
 };
 use countersign_core::*;
 
-/// A decision about a call of the agent, as it is on record.
+/// A recorded decision about a call of the agent.
 fn decision(id: &str, tool: (&str, &str), code: Option<RejectionCode>) -> CallRecord {
     let (session, principal) = (SessionId::new("s").unwrap(), Principal::new("p").unwrap());
     let verdict = if code.is_some() { Verdict::Reject } else { Verdict::Accept };
@@ -44,7 +44,7 @@ fn what_is_on_record_of_other_agents_and_sessions_that_never_began_change_nothin
         Record::Decision(call)
     };
     assert_eq!(level_of(&records, &capped()), 0.0);
-    // Neither starts the alarm of the agent anew, which would then count what follows.
+    // Neither record resets the agent's alarm, which would then count the refusals that follow.
     let mut not_begun = session(agent());
     not_begun.code = Some("AGENT_REVOKED".into());
     records.extend([Record::Session(not_begun), Record::Session(session(capped())), refused(agent())]);
@@ -56,7 +56,7 @@ fn what_is_on_record_of_other_agents_and_sessions_that_never_began_change_nothin
     assert!((level_of(&records[..records.len() - 1], &capped()) - level(1)).abs() < 1e-9);
 }
 
-/// Has a new process take up what is on record, and compares it with the one that put it there.
+/// Continues from the record in a new process, and compares it with the process that made the record.
 fn assert_replayed(host: &Host, live: &CallStats) {
     let taken_up = host.try_take_up().unwrap().snapshot().agents[0].alarm_level;
     assert_eq!(taken_up, live.snapshot().agents[0].alarm_level);

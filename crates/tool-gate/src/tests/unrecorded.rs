@@ -9,7 +9,7 @@ use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record, Unrecorde
 use countersign_core::SpentTokens;
 use parking_lot::Mutex;
 
-/// A sink that fails on demand, and the answers that were noted with it.
+/// A sink that fails on demand, with the answers that it was notified of.
 #[derive(Debug)]
 struct Failing {
     sink: Arc<MemorySink>,

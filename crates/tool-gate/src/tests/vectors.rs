@@ -1,5 +1,5 @@
-//! The public vectors under `tests/vectors/tool-gate`: what a gate hashes by recipes of its own. They are made by real gates, and
-//! put together a second time from what they say. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+//! The public vectors under `tests/vectors/tool-gate`: digests that a gate computes by recipes of its own. Real gates
+//! make them, and the test builds them a second time from their description. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::plan_world::*;
 use super::world::*;
 
-/// Definitions as a plan's approval knows them: server to tool to digest.
+/// Definitions in the form in which a plan's approval binds them: server, tool, digest.
 type Known<'a> = &'a [(&'a str, &'a str, Digest)];
 
-/// A plan that calls each of these tools once, under a gate that has seen these definitions.
+/// Vector of a plan that calls each of these tools once, at a gate that has seen these definitions.
 fn plan_definitions(about: &str, tools: &[(&str, &str)], seen: Known<'_>, known: Known<'_>) -> Value {
     let world = World::new();
     let gate = world.gate();
@@ -32,7 +32,7 @@ fn plan_definitions(about: &str, tools: &[(&str, &str)], seen: Known<'_>, known:
     for (server, name, definition) in known {
         definitions[server][name] = json!(definition);
     }
-    // Names are plain ASCII here, and a map of them is written in their order: this is their canonical JSON.
+    // Names are plain ASCII here, and a map writes them in their order: this is their canonical JSON.
     let text = definitions.to_string();
     let framed = Framed::new("countersign/plan-definitions-1").field("definitions", text.as_bytes());
     assert_eq!(Digest::of(&framed.bytes()), bound, "{about}");
@@ -44,7 +44,7 @@ fn plan_definitions(about: &str, tools: &[(&str, &str)], seen: Known<'_>, known:
     )
 }
 
-/// What calls by name alone are called, of a session's gate: the call of that number, from 1 on.
+/// Vector of the id of a call by name alone: the call of this number in a session, from 1 on.
 fn call_id(about: &str, session: &str, number: u64) -> Value {
     let world = World::new();
     let gate = world.builder_for(session, Arc::clone(&world.sink) as Arc<dyn AuditSink>).open().unwrap();
@@ -59,7 +59,7 @@ fn call_id(about: &str, session: &str, number: u64) -> Value {
     framed.vector(about, "call-id", &json!({ "session": session, "number": number }), made.as_str())
 }
 
-/// What the signal `asked` knows a call by.
+/// Vector of the key by which the signal `asked` identifies a call.
 fn asked_call(about: &str, (server, tool): (&str, &str), args: Digest) -> Value {
     let key = crate::probing::call_key(server, tool, args);
     let framed = Framed::new("countersign/asked-1")
@@ -152,7 +152,7 @@ fn no_two_vectors_have_one_digest() {
     let cases = recipes();
     let digests: std::collections::BTreeSet<_> =
         cases.iter().map(|(_, case)| case["sha256"].as_str().unwrap().to_owned()).collect();
-    // The last of the definitions is the first again: what it leaves out does not count.
+    // The last of the definition cases has the digest of the first: the part that it leaves out does not count.
     assert_eq!(digests.len(), cases.len() - 1);
 }
 

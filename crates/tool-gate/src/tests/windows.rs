@@ -13,7 +13,7 @@ fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()
 }
 
-/// The share over decisions that a list keeps whole.
+/// The share over decisions, from a list that keeps all of them.
 fn naive<'a>(decisions: impl Iterator<Item = &'a (u64, bool)>) -> Option<f64> {
     let all: Vec<_> = decisions.collect();
     let accepted = all.iter().filter(|(_, accepted)| *accepted).count();
@@ -92,7 +92,7 @@ fn a_thread_that_was_held_up_hides_nothing_and_overwrites_nothing() {
 
 #[test]
 fn eight_threads_lose_no_count() {
-    // So many that the threads run at the same time, for longer than it takes to start them.
+    // Enough for the threads to overlap for longer than they take to start.
     const EACH: u64 = 200_000;
     let counts = Counts::default();
     let ready = Barrier::new(8);

@@ -122,7 +122,7 @@ impl World {
         self.contract_of("support-bot", session)
     }
 
-    /// A gate for an agent that has two calls in all.
+    /// A gate for an agent with two calls in total.
     pub(super) fn capped(&self) -> ToolGate {
         ToolGate::builder(
             Arc::clone(&self.registry),
@@ -158,7 +158,7 @@ impl World {
         ApprovalSettings::new(keys("run-1"), spent, Audience::new("gate-1").unwrap())
     }
 
-    /// A gate with everything.
+    /// A gate with every setting.
     pub(super) fn full(&self) -> ToolGateBuilder {
         self.bare()
             .pinned_ask(self.pin())
@@ -174,7 +174,7 @@ impl World {
         PinnedAsk::pin(GOAL, &session, Millis::from_secs(1_800), self.clock.now().unwrap()).unwrap()
     }
 
-    /// Asks for the call without approval, and approves what it was refused for.
+    /// Makes the call without an approval, and approves the refused call.
     pub(super) fn approve(&self, gate: &ToolGate, call: &ToolCall<'_>) -> ApprovalToken {
         let refused = gate.check(call).unwrap_err();
         assert_eq!(refused.code(), RejectionCode::ApprovalRequired);
@@ -193,7 +193,7 @@ impl World {
     }
 }
 
-/// A token over a binding.
+/// Mints a token over a binding.
 pub(super) fn mint_for(
     world: &World,
     binding: &countersign_approval_token::CallBinding,
@@ -219,7 +219,7 @@ pub(super) const fn refund(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "refund", REFUND)
 }
 
-/// The last decision on record.
+/// The last recorded decision.
 pub(super) fn last_decision(world: &World) -> CallRecord {
     let latest = world.sink.latest().into_iter().rev();
     let mut decisions = latest.filter_map(|(_, record)| {
@@ -229,7 +229,7 @@ pub(super) fn last_decision(world: &World) -> CallRecord {
     decisions.next().unwrap()
 }
 
-/// Checks the call and runs it if it may run; the code otherwise.
+/// Checks the call and runs it if it is accepted; otherwise returns the code.
 pub(super) fn code(gate: &ToolGate, call: &ToolCall<'_>) -> Option<RejectionCode> {
     match gate.check(call) {
         Ok(call) => {
