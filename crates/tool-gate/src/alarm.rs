@@ -250,8 +250,8 @@ impl Alarm {
         self.let_out = let_out;
     }
 
-    /// Returns `true` if a sum counts: unless it was replayed before, or covers only refusals from before the agent's
-    /// release. Another gate may have recorded the release first.
+    /// Returns `true` if a sum counts. A sum does not count if it was replayed before, or if it covers only refusals
+    /// from before the agent's release, which another gate may have recorded first.
     ///
     /// Only a session's first sum after the release can be from before it. Later ones count whatever their times: the
     /// clock may have been ahead at the release.

@@ -39,7 +39,7 @@ pub(crate) struct CallDenial<'a> {
 }
 
 impl<'a> ToolCall<'a> {
-    /// Calls the tool `name` of `server` with `args`, the JSON text of an object.
+    /// Builds a call of the tool `name` of `server` with `args`, the JSON text of an object.
     #[must_use]
     pub const fn new(call_id: &'a str, server: &'a str, name: &'a str, args: &'a [u8]) -> Self {
         let mut call = Self::by_name(call_id, name, args);
@@ -47,7 +47,8 @@ impl<'a> ToolCall<'a> {
         call
     }
 
-    /// Calls the only disclosed tool of this name. If several servers have a tool of that name, the call is refused.
+    /// Builds a call of the only disclosed tool of this name. If several servers have a tool of that name, the gate
+    /// refuses it.
     #[must_use]
     pub const fn by_name(call_id: &'a str, name: &'a str, args: &'a [u8]) -> Self {
         Self {

@@ -51,7 +51,7 @@ impl RefusalRateError {
 impl RefusalRate {
     /// Default for calls: 1,000, then 10 a second.
     pub const CALLS: Self = Self { burst: 1_000, per_second: 10 };
-    /// Default for messages that are no calls: 50, then 5 a second.
+    /// Default for messages that are not calls: 50, then 5 a second.
     pub const MESSAGES: Self = Self { burst: 50, per_second: 5 };
 
     /// Builds a rate.
@@ -216,7 +216,7 @@ impl Refusals {
     /// once many such sums had tools. So the next acceptance does not wait for the end of a flood, and a flood of
     /// accepted and refused calls adds little more to the log than its acceptances.
     ///
-    /// [`AuditError`] of the sink.
+    /// # Errors
     /// [`AuditError`] of the sink.
     pub fn write(&self, now: Timestamp) -> Result<(), AuditError> {
         let _writing = self.writing.lock();
@@ -287,7 +287,7 @@ impl Drop for Refusals {
         let sums = self.sums.get_mut();
         let end = sums.sum.as_ref().or(sums.failed.as_ref()).map(|sum| sum.to);
         if let Some(end) = end {
-            // This was the last try.
+            // No caller is left to retry.
             let _ = self.write(end);
         }
     }

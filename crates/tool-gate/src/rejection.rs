@@ -130,7 +130,7 @@ impl ApprovalRequest {
     }
 
     /// Returns a summary of the proposal that came with the call, for the person who is asked; `None` if the call had
-    /// no proposal. An approval does not bind it.
+    /// no proposal. An approval does not bind the proposal.
     #[must_use]
     pub fn proposal(&self) -> Option<&ProposalSummary> {
         self.proposal.as_deref()

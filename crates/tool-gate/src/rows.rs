@@ -143,7 +143,7 @@ impl Rows {
         }
         self.signals.record(&*self.sink);
         if !self.agent.is_told() {
-            // The alarm has just quarantined the agent, or another gate's did. A failure here is retried before the
+            // The alarm has just quarantined the agent, here or at another gate. A failure here is retried before the
             // next answer, which is a refusal either way.
             let _ = self.stats.store().map(|store| self.agent.row.sync(store));
             let _ = self.agent.tell(self, time);
