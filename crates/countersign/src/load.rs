@@ -42,7 +42,7 @@ pub enum LoadError {
         /// The system's error.
         source: io::Error,
     },
-    /// Users other than root and the process's own can write the file.
+    /// Users other than root and the process's own may have written a file.
     #[error(transparent)]
     Untrusted(#[from] UntrustedFile),
     /// The trust root is invalid.

@@ -16,8 +16,8 @@ impl SqliteStore {
         self.read(|db| find(db, agent, record)).map_err(unavailable)
     }
 
-    /// Replaces the state `before`. Returns `false` and changes nothing if the store holds another state by now. A
-    /// state is 1 MiB at most.
+    /// Replaces the stored state if it is still `before`. Otherwise returns `false` and changes nothing. A state is 1
+    /// MiB at most.
     ///
     /// # Errors
     /// [`QuarantineError`] if the write may not have taken effect.

@@ -76,7 +76,7 @@ fn a_clock_stepped_back_after_a_spend_brings_no_token_to_life() {
     drop(store);
     let store = SqliteStore::open(&path, at(0)).unwrap();
     assert_eq!(spend_at(&store, &keys, "t1", 100, 60).unwrap_err().code(), "STORE_CLOCK_AHEAD");
-    // Nor is one that was never spent, because the store cannot tell them apart.
+    // A token that was never spent is refused as well, because the store cannot distinguish them.
     assert_eq!(spend_at(&store, &keys, "t3", 100, 60).unwrap_err().code(), "STORE_CLOCK_AHEAD");
     assert!(spend_at(&store, &keys, "t4", 101, 60).is_ok());
 }

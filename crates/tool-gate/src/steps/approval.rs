@@ -1,4 +1,4 @@
-//! Step 7: is there an approval, and of what?
+//! Step 7: does an approval cover the call?
 
 use countersign_approval_token::{Approval, ApprovalError, ApprovalToken, CallBinding, Partial, verify};
 use countersign_core::{Digest, Timestamp};

@@ -151,7 +151,7 @@ fn a_gate_does_not_open_with_a_field_of_a_tool_that_the_registry_does_not_know()
     let opened = world.full().recorded_fields(unknown()).open();
     assert_eq!(opened.unwrap_err().code(), "RECORDED_FIELD_TOOL");
     assert_eq!(world.sink.count(), 0, "and no session is on record");
-    // A tool that the registry lists and this session does not disclose is no error.
+    // A tool that the registry lists and this session does not disclose is not an error.
     assert!(world.full().recorded_fields(fields(&[("delete_ticket", "")])).open().is_ok());
 }
 
