@@ -458,7 +458,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     // Tokens outlive their questions and the other way round.
     let (call, amount, now) = (0_u8..6, 0_u64..4, 0_u64..100);
-    // Some steps are so early that the session counts as silent for too long.
+    // Some signs of life are so early that the session counts as silent for too long.
     let long = prop_oneof![now.clone(), Just(0), Just(20_000)];
     prop_oneof![
         4 => (call.clone(), amount.clone(), any::<bool>(), now.clone(), 1_u64..40, option::of(50_u64..120))
