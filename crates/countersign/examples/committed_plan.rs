@@ -10,7 +10,8 @@ use countersign::approval_token::{MemorySpentTokens, MintTerms, mint};
 use countersign::audit_log::MemorySink;
 use countersign::committed_plan::{Plan, Step};
 use countersign::core::{
-    Audience, Clock as _, KeyId, Millis, OperatorId, RunId, SystemClock, TokenId, ToolId,
+    AgentId, Audience, Clock as _, KeyId, Millis, OperatorId, Principal, RunId, SessionId, SystemClock,
+    TokenId, ToolId,
 };
 use countersign::keys::trusted::write_public;
 use countersign::keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
@@ -129,7 +130,11 @@ fn open(name: &str) -> Result<ToolGate, Failed> {
 
     let spent = Arc::new(MemorySpentTokens::new());
     let gate = countersign
-        .session("support-bot", "session-1", "ada@example.com")?
+        .session(
+            AgentId::new("support-bot")?,
+            SessionId::new("session-1")?,
+            Principal::new("ada@example.com")?,
+        )
         .goal("Answer ticket T-1001")
         .approvals(ApprovalSettings::new(run_keys()?, spent, Audience::new("desk-gate")?))
         .plan_first()

@@ -7,6 +7,7 @@ mod operator;
 
 use countersign::Countersign;
 use countersign::audit_log::MemorySink;
+use countersign::core::{AgentId, Principal, SessionId};
 use countersign::tool_gate::{AcceptedCall, OutcomeKind, RejectionCode, ToolCall};
 
 const GOAL: &str = "Answer ticket T-1001 and refund the double charge";
@@ -19,7 +20,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         folder.join("registry.state"),
     )?;
     let gate = countersign
-        .session("support-bot", "session-1", "ada@example.com")?
+        .session(
+            AgentId::new("support-bot")?,
+            SessionId::new("session-1")?,
+            Principal::new("ada@example.com")?,
+        )
         .goal(GOAL)
         .open(MemorySink::new())?;
 

@@ -8,6 +8,7 @@ mod operator;
 use countersign::Countersign;
 use countersign::audit_log::{Log, LogOptions, verify_log};
 use countersign::canonical_json::Canonical;
+use countersign::core::{AgentId, Principal, SessionId};
 use countersign::keys::SigningKey;
 use countersign::keys::note::KeyName;
 use countersign::tool_gate::{CallError, RejectionCode, Window};
@@ -25,7 +26,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = LogOptions::new(KeyName::new("example.com/log")?, SigningKey::from_seed(LOG_SEED));
     let log = Log::open(folder.join("log"), options)?;
     let log_key = log.key();
-    let gate = countersign.session("support-bot", "session-1", "ada@example.com")?.open(log)?;
+    let gate = countersign
+        .session(
+            AgentId::new("support-bot")?,
+            SessionId::new("session-1")?,
+            Principal::new("ada@example.com")?,
+        )
+        .open(log)?;
 
     let mut touched = Vec::new();
     for (tool, args) in

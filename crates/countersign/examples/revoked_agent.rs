@@ -7,6 +7,7 @@ mod operator;
 
 use countersign::Countersign;
 use countersign::audit_log::MemorySink;
+use countersign::core::{AgentId, Principal, SessionId};
 use countersign::keys::trusted::write_public;
 use countersign::tool_gate::{RejectionCode, ToolCall};
 
@@ -15,7 +16,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let registry = folder.join("registry.json");
     let countersign =
         Countersign::load(&registry, folder.join("trust-root.json"), folder.join("registry.state"))?;
-    let gate = countersign.session("support-bot", "session-1", "ada@example.com")?.open(MemorySink::new())?;
+    let gate = countersign
+        .session(
+            AgentId::new("support-bot")?,
+            SessionId::new("session-1")?,
+            Principal::new("ada@example.com")?,
+        )
+        .open(MemorySink::new())?;
     let call = |id| ToolCall::new(id, "desk", "search", br#"{"query":"T-1001"}"#);
 
     gate.check(&call("call-1"))?.run(|_| Ok::<(), std::io::Error>(()))?;

@@ -3,7 +3,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use countersign_core::{AgentId, Clock, IdError, Principal, SessionId, SystemClock};
+use countersign_core::{AgentId, Clock, Principal, SessionId, SystemClock};
 use countersign_keys::trusted::{FileError, UntrustedFile, read_trusted};
 use countersign_keys::{RootError, TrustRoot};
 use countersign_registry::{CapabilityRegistry, FileHighWater, LoadOptions, RefreshError, RegistryError};
@@ -189,16 +189,8 @@ impl Countersign {
 
     /// Starts a session of `agent` on behalf of `principal`. The host supplies all three names; none comes from the
     /// agent.
-    ///
-    /// # Errors
-    /// [`IdError`] if a name does not match the grammar of ids.
-    pub fn session(&self, agent: &str, session: &str, principal: &str) -> Result<SessionBuilder, IdError> {
-        Ok(SessionBuilder::new(
-            self.clone(),
-            AgentId::new(agent)?,
-            SessionId::new(session)?,
-            Principal::new(principal)?,
-        ))
+    pub fn session(&self, agent: AgentId, session: SessionId, principal: Principal) -> SessionBuilder {
+        SessionBuilder::new(self.clone(), agent, session, principal)
     }
 
     /// Returns the registry.

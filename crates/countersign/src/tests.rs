@@ -6,13 +6,15 @@ use countersign_action_proposal::{HighImpacts, Profile, ProposalVerifier};
 use countersign_approval_token::MemorySpentTokens;
 use countersign_audit_log::{MemorySink, Record};
 use countersign_committed_plan::{Plan, Step};
-use countersign_core::{Clock, ImpactClass, ManualClock, Millis, Timestamp, ToolId};
+use countersign_core::{
+    AgentId, Clock, ImpactClass, ManualClock, Millis, Principal, SessionId, Timestamp, ToolId,
+};
 use countersign_keys::trusted::write_public;
 use countersign_keys::{SigningKey, TrustRoot};
 use countersign_registry::{AgentClaims, RegistryDraft};
 use countersign_tool_gate::{PlanSettings, ProposalSettings, RejectionCode, ToolCall, Window};
 
-use crate::Countersign;
+use crate::{Countersign, SessionBuilder};
 
 fn start() -> Timestamp {
     Timestamp::from_millis(1_790_000_000_000).unwrap()
@@ -42,13 +44,17 @@ fn load(folder: &Path) -> Result<Countersign, crate::LoadError> {
     Countersign::builder(file("registry.json"), file("root.json"), file("state")).clock(clock).load()
 }
 
+fn session_of(countersign: &Countersign, agent: &str, session: &str) -> SessionBuilder {
+    let (agent, session) = (AgentId::new(agent).unwrap(), SessionId::new(session).unwrap());
+    countersign.session(agent, session, Principal::new("ada").unwrap())
+}
+
 #[test]
 fn a_registry_file_leads_to_a_gated_call() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, "");
     let countersign = load(folder.path()).unwrap();
-    let gate =
-        countersign.session("bot", "s1", "ada").unwrap().goal("Find it").open(MemorySink::new()).unwrap();
+    let gate = session_of(&countersign, "bot", "s1").goal("Find it").open(MemorySink::new()).unwrap();
     let found = gate.call("search", br#"{"q":1}"#, |args| Ok::<_, ()>(args.as_str().to_owned())).unwrap();
     assert_eq!(found, r#"{"q":1}"#);
     assert_eq!(countersign.stats().overall().acceptance_rate(Window::All), Some(1.0));
@@ -64,7 +70,7 @@ fn answers_are_timed_where_that_is_asked_for() {
             .clock(Arc::new(ManualClock::new(start())))
     };
     let timed = |countersign: Countersign| {
-        let gate = countersign.session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+        let gate = session_of(&countersign, "bot", "s1").open(MemorySink::new()).unwrap();
         gate.call("search", b"{}", |_| Ok::<_, ()>(())).unwrap();
         countersign.stats().snapshot().answer_time
     };
@@ -79,7 +85,7 @@ fn a_session_starts_with_a_plan_or_waits_for_one() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, "");
     let countersign = load(folder.path()).unwrap();
-    let session = || countersign.session("bot", "s1", "ada").unwrap().goal("Find it");
+    let session = || session_of(&countersign, "bot", "s1").goal("Find it");
     let call = ToolCall::new("c", "desk", "search", b"{}");
 
     let waiting = session().plan_first().open(MemorySink::new()).unwrap();
@@ -90,7 +96,7 @@ fn a_session_starts_with_a_plan_or_waits_for_one() {
     gate.check(&call).unwrap().run_step(|_| Ok::<_, ()>(b"found".to_vec())).unwrap();
     assert_eq!(gate.finish_plan().unwrap().steps().len(), 1);
 
-    let elsewhere = countersign.session("bot", "s2", "ada").unwrap().goal("Find it");
+    let elsewhere = session_of(&countersign, "bot", "s2").goal("Find it");
     let refused = elsewhere.plan(PlanSettings::new(plan)).open(MemorySink::new()).unwrap_err();
     assert_eq!(refused.code(), "PLAN_OTHER_SESSION");
 }
@@ -102,7 +108,7 @@ fn a_session_asks_for_the_proposals_that_its_settings_ask_for() {
     let high = HighImpacts::default().with(ImpactClass::Read);
     let verifier = ProposalVerifier::builder(Profile::Pic09).high(high).build().unwrap();
     let settings = ProposalSettings::new(Arc::new(verifier), Arc::new(MemorySpentTokens::new()));
-    let session = load(folder.path()).unwrap().session("bot", "s1", "ada").unwrap();
+    let session = session_of(&load(folder.path()).unwrap(), "bot", "s1");
     let gate = session.proposals(settings).open(MemorySink::new()).unwrap();
     let refused = gate.check(&ToolCall::new("c", "desk", "search", b"{}")).unwrap_err();
     assert_eq!(refused.code(), RejectionCode::PicInvalidRequest);
@@ -153,7 +159,7 @@ fn a_session_that_is_refused_is_on_record() {
     let other = ToolId::new("desk", "everything").unwrap();
     for (agent, expected) in [("bot", "AGENT_REVOKED"), ("nobody", "AGENT_NOT_REGISTERED")] {
         let sink = Arc::new(MemorySink::new());
-        let session = countersign.session(agent, "s1", "ada").unwrap();
+        let session = session_of(&countersign, agent, "s1");
         let session = session.tools([other.clone()]).claims(claims.clone());
         assert_eq!(session.open(Arc::clone(&sink)).unwrap_err().code(), expected);
         let records = sink.latest();
@@ -169,12 +175,12 @@ fn a_revocation_counts_from_the_next_call_without_a_reload() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, "");
     let countersign = load(folder.path()).unwrap();
-    let gate = countersign.session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+    let gate = session_of(&countersign, "bot", "s1").open(MemorySink::new()).unwrap();
     gate.call("search", b"{}", |_| Ok::<_, ()>(())).unwrap();
     sign(folder.path(), 2, r#""bot""#);
     gate.call("search", b"{}", |_| -> Result<(), ()> { panic!("the tool is not touched") }).unwrap_err();
     assert_eq!(gate.call_log().last().unwrap().code.as_ref().unwrap().as_str(), "AGENT_REVOKED");
-    let refused = countersign.session("bot", "s2", "ada").unwrap().open(MemorySink::new()).unwrap_err();
+    let refused = session_of(&countersign, "bot", "s2").open(MemorySink::new()).unwrap_err();
     assert_eq!(refused.code(), "AGENT_REVOKED", "nor is a session opened");
 }
 
@@ -191,7 +197,7 @@ fn a_revocation_counts_while_its_mark_cannot_be_stored() {
         .on_refresh_error(move |error| reported.lock().unwrap().push(error.code()))
         .load()
         .unwrap();
-    let gate = countersign.session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+    let gate = session_of(&countersign, "bot", "s1").open(MemorySink::new()).unwrap();
     let code = || gate.check(&ToolCall::new("c", "desk", "search", b"{}")).err().map(|no| no.code());
     assert_eq!(code(), None);
     let lock = fs::File::open(file("state.lock")).unwrap();
@@ -210,8 +216,7 @@ fn a_revocation_counts_while_its_mark_cannot_be_stored() {
 fn a_call_with_an_id_of_its_own_is_checked_and_run() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, "");
-    let gate =
-        load(folder.path()).unwrap().session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+    let gate = session_of(&load(folder.path()).unwrap(), "bot", "s1").open(MemorySink::new()).unwrap();
     let call = ToolCall::new("call-7", "desk", "search", b"{}").request_id("r-1");
     assert_eq!(gate.call_with(&call, |_| Ok::<_, ()>("found")).unwrap(), "found");
     let log = gate.call_log();
@@ -223,7 +228,7 @@ fn a_revocation_that_is_loaded_counts_from_the_next_call_on() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, "");
     let countersign = load(folder.path()).unwrap();
-    let gate = countersign.session("bot", "s1", "ada").unwrap().open(MemorySink::new()).unwrap();
+    let gate = session_of(&countersign, "bot", "s1").open(MemorySink::new()).unwrap();
     gate.call("search", b"{}", |_| Ok::<_, ()>(())).unwrap();
     sign(folder.path(), 2, r#""bot""#);
     assert_eq!(countersign.reload().unwrap(), 2);

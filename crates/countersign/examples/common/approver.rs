@@ -3,7 +3,10 @@
 use countersign::Countersign;
 use countersign::approval_token::{ApprovalToken, MemorySpentTokens, MintTerms, mint};
 use countersign::audit_log::MemorySink;
-use countersign::core::{Audience, Clock as _, KeyId, Millis, OperatorId, RunId, SystemClock, TokenId};
+use countersign::core::{
+    AgentId, Audience, Clock as _, KeyId, Millis, OperatorId, Principal, RunId, SessionId, SystemClock,
+    TokenId,
+};
 use countersign::keys::{Keyring, RunKeys, ServerSecret};
 use countersign::tool_gate::{ApprovalSettings, Rejection, ToolCall, ToolGate};
 
@@ -27,7 +30,11 @@ pub(crate) fn open(name: &str) -> Result<ToolGate, Box<dyn std::error::Error>> {
     )?;
     let spent = std::sync::Arc::new(MemorySpentTokens::new());
     Ok(countersign
-        .session("support-bot", "session-1", "ada@example.com")?
+        .session(
+            AgentId::new("support-bot")?,
+            SessionId::new("session-1")?,
+            Principal::new("ada@example.com")?,
+        )
         .goal(GOAL)
         .approvals(ApprovalSettings::new(run_keys()?, spent, Audience::new("desk-gate")?))
         .open(MemorySink::new())?)

@@ -10,7 +10,7 @@ use countersign::action_proposal::{
 };
 use countersign::approval_token::MemorySpentTokens;
 use countersign::audit_log::MemorySink;
-use countersign::core::{Audience, Clock as _, Millis, SystemClock};
+use countersign::core::{AgentId, Audience, Clock as _, Millis, Principal, SessionId, SystemClock};
 use countersign::keys::trusted::write_public;
 use countersign::keys::{SigningKey, TrustRoot};
 use countersign::registry::RegistryDraft;
@@ -71,7 +71,11 @@ impl Desk {
             .audience(Audience::new(AUDIENCE)?)
             .build()?;
         let gate = Countersign::load(&registry, &root, folder.join("registry.state"))?
-            .session("finance-bot", "session-1", "ada@example.com")?
+            .session(
+                AgentId::new("finance-bot")?,
+                SessionId::new("session-1")?,
+                Principal::new("ada@example.com")?,
+            )
             .goal("Answer today's mail and pay the invoices that are due")
             .proposals(ProposalSettings::new(Arc::new(verifier), Arc::new(MemorySpentTokens::new())))
             .open(MemorySink::new())?;

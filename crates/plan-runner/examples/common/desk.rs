@@ -11,7 +11,8 @@ use countersign::approval_token::{MemorySpentTokens, MintTerms, mint};
 use countersign::audit_log::MemorySink;
 use countersign::canonical_json::Canonical;
 use countersign::core::{
-    Audience, Clock as _, ImpactClass, KeyId, Millis, OperatorId, RunId, SystemClock, TokenId, ToolId,
+    AgentId, Audience, Clock as _, ImpactClass, KeyId, Millis, OperatorId, Principal, RunId, SessionId,
+    SystemClock, TokenId, ToolId,
 };
 use countersign::keys::trusted::write_public;
 use countersign::keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
@@ -163,7 +164,11 @@ fn open_gate(folder: &Path) -> Result<ToolGate, Failed> {
     write_public(&registry, envelope.to_json().as_bytes())?;
     let spent = Arc::new(MemorySpentTokens::new());
     Ok(Countersign::load(registry, root, folder.join("registry.state"))?
-        .session("support-bot", "session-1", "ada@example.com")?
+        .session(
+            AgentId::new("support-bot")?,
+            SessionId::new("session-1")?,
+            Principal::new("ada@example.com")?,
+        )
         .goal(GOAL)
         .approvals(ApprovalSettings::new(run_keys()?, spent, Audience::new("desk-gate")?))
         .plan_first()
