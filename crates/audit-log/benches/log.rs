@@ -23,7 +23,7 @@ use countersign_audit_log::{
 };
 use countersign_core::{AgentId, Digest, Principal, SessionId, Timestamp};
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 use criterion::{Criterion, Throughput};
 use stated::{SYNC, StatedDisk, stated};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
 use countersign_core::{Digest, Timestamp, escape_hidden};
 use countersign_keys::SigningKey;
-use countersign_keys::note::{NoteError, SignedNote, sign};
+use countersign_tlog::note::{NoteError, SignedNote, sign};
 use serde::Deserialize as _;
 
 use crate::log_files::{FileSum, read_small};

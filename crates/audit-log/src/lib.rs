@@ -14,11 +14,8 @@
 
 mod answer;
 mod archive;
-mod base64;
 mod call_record;
-mod checkpoint;
 mod closing;
-mod cosignature;
 mod disk;
 mod end_record;
 mod error;
@@ -44,21 +41,22 @@ mod segment;
 mod session_record;
 mod side_files;
 mod sink;
-mod submission;
 mod text;
-mod tiles;
 mod value;
-mod witness;
 
 #[cfg(test)]
 mod tests;
 
+pub use countersign_tlog::{
+    AddCheckpoint, Checkpoint, CheckpointError, Cosignature, LogKey, MAX_WITNESS_ANSWER_BYTES, Submission,
+    SubmissionError, TileWriter, TilesError, WitnessKey, WitnessRefusal, WitnessedCheckpoint, WitnessedLog,
+    attach_cosignatures, cosign, full_tiles,
+};
+
 pub use answer::{AnswerRecord, AnswerVerdict};
 pub use archive::{ArchiveBefore, ArchiveError, Archived, archive_log};
 pub use call_record::{CallRecord, RecordedTool, Verdict};
-pub use checkpoint::{Checkpoint, CheckpointError, LogKey};
 pub use closing::{ClosedLog, ClosingError, ClosingNote, unsummed_names, verify_closing};
-pub use cosignature::{Cosignature, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
 pub use disk::{Disk, DiskFile, FolderDisk, JoinedDisk};
 pub use end_record::{EndReason, EndRecord};
 pub use error::AuditError;
@@ -87,8 +85,5 @@ pub use refused::{RefusedRecord, RefusedRow, SeenSums};
 pub use session_record::{ClaimsRecord, Instructions, ServerRecord, SessionRecord};
 pub use side_files::{RebuiltSide, place_before_end};
 pub use sink::AuditSink;
-pub use submission::{MAX_WITNESS_ANSWER_BYTES, Submission, SubmissionError};
 pub use text::{Escaped, EscapedError};
-pub use tiles::{TileWriter, TilesError, full_tiles};
 pub use value::{RecordedValue, RecordedValues, RecordedValuesError};
-pub use witness::{AddCheckpoint, WitnessRefusal, WitnessedLog};

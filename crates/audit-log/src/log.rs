@@ -94,7 +94,8 @@ const PATIENCE: u32 = 128;
 /// ```
 /// use countersign_audit_log::{AuditSink, Direction, GatewayRecord, Log, LogKey, LogOptions, Record, verify_log};
 /// use countersign_core::Timestamp;
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// # let folder = tempfile::tempdir()?;
 /// # let folder = folder.path().join("log");
 /// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));

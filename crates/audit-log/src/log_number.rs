@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use countersign_keys::VerifyingKey;
-use countersign_keys::note::{KeyName, VerifierKeyError};
+use countersign_tlog::note::{KeyName, VerifierKeyError};
 
 use crate::segment::{list_segments, read_head, read_notes};
 use crate::{AuditError, Checkpoint, Disk, FolderDisk, LogError, LogKey};
@@ -20,11 +20,11 @@ const MAX_LOGS: u16 = 1_024;
 ///
 /// ```
 /// use countersign_audit_log::LogNumber;
-/// use countersign_keys::note::KeyName;
+/// use countersign_tlog::note::KeyName;
 /// let second: LogNumber = "2".parse()?;
 /// assert_eq!(second.origin(&KeyName::new("example.com/log")?)?.as_str(), "example.com/log/2");
 /// assert_eq!(second.folder_in("log".as_ref()), std::path::Path::new("log/2"));
-/// # Ok::<(), countersign_keys::note::VerifierKeyError>(())
+/// # Ok::<(), countersign_tlog::note::VerifierKeyError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogNumber(u16);

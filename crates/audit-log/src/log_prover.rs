@@ -31,7 +31,8 @@ const BLOCK: u64 = 128 << 10;
 /// ```
 /// use countersign_audit_log::{AuditSink, Direction, FolderDisk, GatewayRecord, Log, LogOptions, LogProver, Record};
 /// use countersign_core::Timestamp;
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// # let folder = tempfile::tempdir()?;
 /// # let folder = folder.path().join("log");
 /// let log = Log::open(&folder, LogOptions::new(KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32])))?;

@@ -2,9 +2,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
-use countersign_keys::note::KeyName;
 use countersign_keys::state_file::{LockWait, StateFile, StateFileError};
 use countersign_keys::trusted::UntrustedFile;
+use countersign_tlog::note::KeyName;
 use serde::Deserialize as _;
 
 use crate::log::Stand;

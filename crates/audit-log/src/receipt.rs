@@ -1,10 +1,10 @@
 use countersign_canonical_json::{Canonical, Limits, Recipe, read, to_canonical};
 use countersign_merkle::{InclusionProof, LeafHash, NodeHash, ProofError, verify_inclusion};
+use countersign_tlog::base64;
 
 use crate::read::parse_line;
 use crate::{
     CallRecord, Checkpoint, CheckpointError, Cosignature, LogKey, Record, WitnessKey, WitnessedCheckpoint,
-    base64,
 };
 
 /// Most bytes of a receipt.
@@ -79,7 +79,8 @@ impl ReceiptError {
 ///
 /// ```
 /// use countersign_audit_log::{Checkpoint, LogKey, Receipt};
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// use countersign_merkle::{LeafHash, MerkleTree};
 /// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
 /// let line = br#"{"seq":1,"type":"gateway","time":0,"direction":"to_server","code":"MALFORMED_CALL"}"#;

@@ -30,11 +30,8 @@ mod refused;
 mod side_files;
 mod sim;
 mod sim_states;
-mod submission;
-mod tiles;
 mod values;
 mod vectors;
-mod witness;
 
 use countersign_core::{AgentId, Digest, Millis, Principal, ServerName, SessionId, Timestamp, ToolId};
 

@@ -21,7 +21,7 @@ use countersign_audit_log::{
 };
 use countersign_core::{AgentId, Digest, Principal, SessionId, Timestamp};
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 
 /// Set in a child process, to the folder of the log.
 const FOLDER: &str = "COUNTERSIGN_LOG_FOLDER";

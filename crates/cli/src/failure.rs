@@ -129,7 +129,7 @@ from_coded!(
     countersign_keys::RootError,
     countersign_keys::dsse::EnvelopeError,
     countersign_keys::file::KeyFileError,
-    countersign_keys::note::VerifierKeyError,
+    countersign_tlog::note::VerifierKeyError,
     countersign_pinned_ask::AskDrift,
     countersign_pinned_ask::PinError,
     countersign_approval_token::ApprovalError,

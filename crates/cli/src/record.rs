@@ -16,8 +16,8 @@ use countersign_audit_log::{
 use countersign_core::Timestamp;
 use countersign_keys::TrustRoot;
 use countersign_keys::file::read_log_key;
-use countersign_keys::note::{KeyName, VerifierKeyError};
 use countersign_merkle::TreeHead;
+use countersign_tlog::note::{KeyName, VerifierKeyError};
 use countersign_tool_gate::{RecordedFields, RefusalRate, RefusalRateError};
 use serde::Deserialize;
 

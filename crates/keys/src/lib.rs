@@ -1,9 +1,7 @@
-//! Keys: Ed25519 keys of operators, HMAC keys of gates, keyrings, DSSE envelopes, signed notes and the one threshold
-//! check.
+//! Keys: Ed25519 keys of operators, HMAC keys of gates, keyrings, DSSE envelopes and the one threshold check.
 //!
-//! Signatures cover exact bytes with a label or a payload type, except those of notes, which have no label (see
-//! [`note`]). Verifying returns another type. Weak, short and non-canonical keys are refused when they are parsed, so
-//! every value of a key type is fit for use.
+//! Signatures cover exact bytes with a label or a payload type. Verifying returns another type. Weak, short and
+//! non-canonical keys are refused when they are parsed, so every value of a key type is fit for use.
 //!
 //! The crate generates no randomness (seeds and ids are arguments), reads no clock, and does not interpret the
 //! contents of envelopes and sealed texts. It does not protect against an attacker who can read the process's memory
@@ -16,7 +14,6 @@ mod error;
 pub mod file;
 mod keyring;
 mod mac;
-pub mod note;
 mod root;
 mod root_update;
 pub mod sealed;

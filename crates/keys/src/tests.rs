@@ -8,7 +8,6 @@ mod dsse;
 mod ed25519;
 mod file;
 mod keyring;
-mod note;
 mod recipes;
 mod root;
 mod sealed;

@@ -22,11 +22,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use countersign_audit_log::{AuditSink, Durability, Log, LogOptions};
 use countersign_core::{AgentId, Clock, ManualClock, Millis, Principal, SessionId, Timestamp};
-use countersign_keys::note::KeyName;
 use countersign_keys::{SigningKey, TrustRoot};
 use countersign_registry::{
     CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft,
 };
+use countersign_tlog::note::KeyName;
 use countersign_tool_gate::{CallStats, ToolGate};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use stated::{SYNC, StatedDisk};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use countersign_core::Timestamp;
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 
 use crate::log_state::StateStore;
 use crate::segment::LEAST;
@@ -30,10 +30,11 @@ pub enum Durability {
 ///
 /// ```
 /// use countersign_audit_log::{Durability, LogOptions};
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// let key = SigningKey::from_seed([7; 32]);
 /// let options = LogOptions::new(KeyName::new("example.com/log")?, key).durability(Durability::Every);
-/// # Ok::<(), countersign_keys::note::VerifierKeyError>(())
+/// # Ok::<(), countersign_tlog::note::VerifierKeyError>(())
 /// ```
 #[derive(Debug)]
 #[must_use]

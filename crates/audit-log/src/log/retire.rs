@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use countersign_core::{Digest, Timestamp};
-use countersign_keys::note::{KeyName, SignedNote};
 use countersign_keys::{SigningKey, VerifyingKey};
+use countersign_tlog::note::{KeyName, SignedNote};
 
 use super::keeper::Keeper;
 use super::open::LOCK;

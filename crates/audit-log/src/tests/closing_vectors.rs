@@ -118,7 +118,7 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
             let mut files = closed(true);
             let note = String::from_utf8(files["closing"].clone()).unwrap();
             let (text, _) = note.split_once("\n\n").unwrap();
-            let note = countersign_keys::note::sign(&format!("{text}\n"), &name(ORIGIN), &other).unwrap();
+            let note = countersign_tlog::note::sign(&format!("{text}\n"), &name(ORIGIN), &other).unwrap();
             files.insert("closing".to_owned(), note.into_bytes());
             assert!(files.contains_key(first));
             of_closing("signed by another key", "AUDIT_SIGNATURE", &files)

@@ -314,7 +314,7 @@ fn a_log_of_another_key_or_origin_is_not_opened_and_left_as_it_is() {
     let before = fs::read(segment(&path, 1)).unwrap();
     let other = LogOptions::new(origin(), SigningKey::from_seed([8; 32]));
     assert_eq!(Log::open(&path, other).unwrap_err().code(), "AUDIT_SIGNATURE");
-    let other = LogOptions::new(countersign_keys::note::KeyName::new("other").unwrap(), signing());
+    let other = LogOptions::new(countersign_tlog::note::KeyName::new("other").unwrap(), signing());
     assert_eq!(Log::open(&path, other).unwrap_err().code(), "AUDIT_SIGNATURE");
     assert_eq!(fs::read(segment(&path, 1)).unwrap(), before);
     let other = LogKey::new(origin(), SigningKey::from_seed([8; 32]).verifying_key());

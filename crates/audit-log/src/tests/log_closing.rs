@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 
 use super::at;
 use super::log_support::{copy, fill, key, options_with_state as options, place, segment, signing};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 
 use super::log_support::{
     copy, fill, key, options as stateless, options_with_state as options, origin, place, segment, signing,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use countersign_core::{Digest, Timestamp};
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 
 use super::decision;
 use crate::*;

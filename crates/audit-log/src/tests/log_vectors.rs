@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use base64ct::{Base64, Encoding as _};
 use countersign_merkle::{Frontier, LeafHash};
+use countersign_tlog::base64;
 use serde_json::{Value, json};
 
 use super::checkpoint::{ORIGIN, log_key, name, signing_key};
@@ -137,8 +137,7 @@ fn kept(size: usize) -> String {
 }
 
 pub(super) fn case(about: &str, known: &[String], expect: Result<(), &str>, files: &Files) -> Value {
-    let base64 = |bytes: &Vec<u8>| crate::base64::encode(bytes);
-    let files: BTreeMap<_, _> = files.iter().map(|(name, bytes)| (name, base64(bytes))).collect();
+    let files: BTreeMap<_, _> = files.iter().map(|(name, bytes)| (name, base64::encode(bytes))).collect();
     let mut case = json!({
         "description": about, "kind": "log", "key": log_key().to_string(), "files": files, "expect": expect.err().unwrap_or("ok")
     });
@@ -324,6 +323,6 @@ pub(super) fn judge(case: &Value) -> Result<LogSummary, LogError> {
 
 pub(super) fn write(folder: &Path, files: &Value) {
     for (name, bytes) in files.as_object().unwrap() {
-        fs::write(folder.join(name), Base64::decode_vec(bytes.as_str().unwrap()).unwrap()).unwrap();
+        fs::write(folder.join(name), base64::decode(bytes.as_str().unwrap()).unwrap()).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 use countersign_core::{Digest, SessionId};
 use countersign_keys::SigningKey;
-use countersign_keys::note::{KeyName, NoteError, signature_line};
 use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, ProofError};
+use countersign_tlog::note::{KeyName, NoteError, signature_line};
 use proptest::prelude::*;
 
 use super::checkpoint::{ORIGIN, log_key, name, signing_key};
@@ -343,7 +343,8 @@ proptest! {
         let at = at.index(json.len());
         let mut changed = json.clone();
         changed.splice(at..at.saturating_add(removed).min(json.len()), put);
-        prop_assume!(changed != json);
+        // Whitespace behind the end is no part of it.
+        prop_assume!(changed.trim_ascii_end() != json.trim_ascii_end());
         prop_assert!(judge(&changed).is_err());
     }
 

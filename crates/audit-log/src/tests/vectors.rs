@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 
 use countersign_keys::SigningKey;
-use countersign_keys::note::sign;
 use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, TreeHead};
 use countersign_test_vectors::{Vectors, numbered};
+use countersign_tlog::base64;
+use countersign_tlog::note::sign;
 use serde_json::{Value, json};
 
-use super::checkpoint::{ORIGIN, log_key, name, note, signing_key, tree};
+use super::checkpoint::{ORIGIN, log_key, name, note, request, signing_key, tree};
 use super::receipt::{lines, receipt, receipt_of, records};
-use super::{at, closing_vectors, log_vectors, witness};
+use super::{at, closing_vectors, log_vectors};
 use crate::*;
 
 fn of_checkpoint(about: &str, expect: &str, note: &str) -> Value {
@@ -85,7 +86,7 @@ fn accepted() -> Vec<(&'static str, Value)> {
     let two_of_three = cosigned(|checkpoint| by(checkpoint, 1) + &by(checkpoint, 3));
     let twelve = Checkpoint::new(name(ORIGIN), tree.head());
     let answered = [by(&twelve, 2), by(&twelve, 1)].concat();
-    let sent = |old, new| witness::request(&tree, old, new).to_body();
+    let sent = |old, new| request(&tree, old, new).to_body();
     vec![
         ("checkpoint", of_checkpoint("a checkpoint of twelve records", "ok", &note(&tree, 12))),
         ("checkpoint_of_an_empty_log", of_checkpoint("no records", "ok", &note(&tree, 0))),
@@ -214,14 +215,14 @@ fn rejected() -> Vec<(&'static str, Value)> {
         ("stranger", "a signature of nobody known", "RECEIPT_STRANGER", cosigned(|it| by(it, 1))),
         ("no_note", "no checkpoint", "NOTE_MALFORMED", first.to_json().replace("\\n\\n", "\\n")),
     ];
-    let sent = |old, new| witness::request(&tree, old, new).to_body();
+    let sent = |old, new| request(&tree, old, new).to_body();
     let fork: MerkleTree = (0..12_u64).map(|n| LeafHash::of(&n.max(1).to_be_bytes())).collect();
     let five = note(&tree, 5);
     let requests = [
         ("cut_tail", "fewer records than were seen", "WITNESS_CONFLICT", sent(3, 4)),
         ("never_seen", "as if nothing had been seen", "WITNESS_CONFLICT", sent(0, 12)),
-        ("fork", "a log that does not go on", "WITNESS_PROOF", witness::request(&fork, 5, 12).to_body()),
-        ("fork_of_one_size", "another root", "WITNESS_CONFLICT", witness::request(&fork, 5, 5).to_body()),
+        ("fork", "a log that does not go on", "WITNESS_PROOF", request(&fork, 5, 12).to_body()),
+        ("fork_of_one_size", "another root", "WITNESS_CONFLICT", request(&fork, 5, 5).to_body()),
         (
             "backwards",
             "an old size above the new one",
@@ -373,8 +374,8 @@ fn run(case: &Value) -> Result<(), &'static str> {
         }
         "add-checkpoint" => {
             let latest = case["latest"].as_str().map(|note| Checkpoint::verify(note, &log).unwrap());
-            let request = AddCheckpoint::from_body(text("body")).map_err(|error| error.code())?;
-            WitnessedLog::new(log, latest).check(&request).map(|_| ()).map_err(|error| error.code())
+            let asked = AddCheckpoint::from_body(text("body")).map_err(|error| error.code())?;
+            WitnessedLog::new(log, latest).check(&asked).map(|_| ()).map_err(|error| error.code())
         }
         "log" => {
             let summary = log_vectors::judge(case).map_err(|error| error.code())?;

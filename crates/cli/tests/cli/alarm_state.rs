@@ -12,8 +12,8 @@ use countersign_audit_log::{
 };
 use countersign_core::{AgentId, Principal, SessionId, Timestamp};
 use countersign_keys::file::read_log_key;
-use countersign_keys::note::KeyName;
 use countersign_sqlite::SqliteStore;
+use countersign_tlog::note::KeyName;
 use serde_json::{Value, json};
 
 use crate::bench::Bench;

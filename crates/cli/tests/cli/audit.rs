@@ -6,7 +6,7 @@ use countersign_audit_log::{
 };
 use countersign_core::{AgentId, Principal, SessionId, Timestamp};
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 use serde_json::{Value, json};
 
 /// Time of the first decision: 2023-11-14T22:13:20Z.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use countersign_audit_log::{AuditSink as _, Direction, Durability, GatewayRecord, Log, LogOptions, Record};
 use countersign_core::Timestamp;
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 use serde_json::json;
 
 use crate::bench::{Bench, RECORD as LOG, RECORD_OPTIONS, lines_of};

@@ -10,7 +10,7 @@ use countersign_audit_log::{
 };
 use countersign_core::Timestamp;
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 use serde_json::json;
 
 use crate::audit_log::{FIRST, copy, decide, log};

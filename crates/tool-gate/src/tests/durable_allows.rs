@@ -9,7 +9,7 @@ use countersign_audit_log::{
     verify_disk,
 };
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 
 #[path = "../../../audit-log/src/tests/sim.rs"]
 #[expect(dead_code, reason = "what the log's own tests ask of the disk is more")]

@@ -13,8 +13,8 @@ use countersign_audit_log::{
 };
 use countersign_core::*;
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
 use countersign_registry::NegotiationRequest;
+use countersign_tlog::note::KeyName;
 
 /// Set in the child process that measures memory; names one of the two tests.
 const CHILD: &str = "COUNTERSIGN_ENDURANCE_CHILD";

@@ -9,7 +9,7 @@ use crate::*;
 use countersign_audit_log::*;
 use countersign_core::*;
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 use proptest::prelude::*;
 
 /// A sink that fails on demand.

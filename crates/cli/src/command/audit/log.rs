@@ -8,7 +8,7 @@ use countersign_audit_log::{
     Checkpoint, FolderDisk, KnownLog, LogError, LogKey, LogNumber, LogProver, LogStateFile, LogStates,
     LogSummary, RebuiltSide, key_of_log, list_logs, verify_log,
 };
-use countersign_keys::note::VerifierKeyError;
+use countersign_tlog::note::VerifierKeyError;
 
 use super::choice::LogChoice;
 use super::durable::make_durable;

@@ -5,7 +5,7 @@ use countersign_audit_log::{Durability, LogKey, LogNumber, LogOptions, LogStateF
 use countersign_core::Timestamp;
 use countersign_keys::SigningKey;
 use countersign_keys::file::read_log_key;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 
 use crate::failure::Failure;
 use crate::interrupt::outlive_file_limit;

@@ -6,7 +6,7 @@ use countersign_audit_log::{
     retire_log, unsummed_names, verify_closing,
 };
 use countersign_keys::SigningKey;
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 use serde_json::json;
 
 use super::log::KeySource;

@@ -6,8 +6,8 @@ use countersign_core::KeyId;
 use countersign_keys::file::{
     KeyFileError, write_log_key, write_public_key, write_server_secret, write_signing_key,
 };
-use countersign_keys::note::KeyName;
 use countersign_keys::{ServerSecret, SigningKey};
+use countersign_tlog::note::KeyName;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};

@@ -4,7 +4,7 @@ use clap::Args;
 use countersign_audit_log::LogKey;
 use countersign_keys::VerifyingKey;
 use countersign_keys::file::{AnyKey, read_any_key};
-use countersign_keys::note::KeyName;
+use countersign_tlog::note::KeyName;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};

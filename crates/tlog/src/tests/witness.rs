@@ -1,5 +1,5 @@
+use crate::note::{MAX_SIGNATURES, NoteError, SignedNote, VerifierKeyError};
 use countersign_keys::SigningKey;
-use countersign_keys::note::{MAX_SIGNATURES, NoteError, SignedNote, VerifierKeyError};
 use countersign_merkle::{ConsistencyProof, LeafHash, MerkleTree, NodeHash};
 use proptest::prelude::*;
 
@@ -117,7 +117,7 @@ fn a_checkpoint_that_the_log_did_not_sign_is_refused_before_its_sizes_are_looked
     let other = Checkpoint::new(name("log.example/other"), tree.head()).sign(&signing_key());
     assert_eq!(at_ten.check(&AddCheckpoint::first(&other).unwrap()), Err(WitnessRefusal::UnknownLog));
     let text = format!("{ORIGIN}\nno checkpoint\n");
-    let none = countersign_keys::note::sign(&text, &name(ORIGIN), &signing_key()).unwrap();
+    let none = crate::note::sign(&text, &name(ORIGIN), &signing_key()).unwrap();
     assert_eq!(at_ten.check(&AddCheckpoint::first(&none).unwrap()), Err(WitnessRefusal::Malformed));
 }
 

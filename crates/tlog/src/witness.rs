@@ -1,4 +1,4 @@
-use countersign_keys::note::{NoteError, SignedNote};
+use crate::note::{NoteError, SignedNote};
 use countersign_merkle::{ConsistencyProof, NodeHash, ProofError, verify_consistency};
 
 use crate::checkpoint::parse_decimal;
@@ -11,8 +11,9 @@ const MAX_PROOF: usize = 63;
 /// cosigned last. Its text form is the body of `POST /add-checkpoint` (C2SP tlog-witness). This type does not send it.
 ///
 /// ```
-/// use countersign_audit_log::{AddCheckpoint, Checkpoint};
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_tlog::{AddCheckpoint, Checkpoint};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// use countersign_merkle::Frontier;
 /// let checkpoint = Checkpoint::new(KeyName::new("example.com/log")?, Frontier::new().head());
 /// let request = AddCheckpoint::first(&checkpoint.sign(&SigningKey::from_seed([7; 32])))?;
@@ -162,8 +163,9 @@ impl WitnessRefusal {
 /// the check and before it calls [`cosign`](crate::cosign); otherwise two concurrent requests could roll the log back.
 ///
 /// ```
-/// use countersign_audit_log::{AddCheckpoint, Checkpoint, LogKey, WitnessRefusal, WitnessedLog};
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_tlog::{AddCheckpoint, Checkpoint, LogKey, WitnessRefusal, WitnessedLog};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// use countersign_merkle::{LeafHash, MerkleTree};
 /// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
 /// let tree: MerkleTree = [b"a", b"b", b"c"].map(|entry| LeafHash::of(entry)).into_iter().collect();

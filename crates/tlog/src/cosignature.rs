@@ -1,10 +1,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use countersign_core::Timestamp;
-use countersign_keys::note::{
+use crate::note::{
     Algorithm, KeyName, NoteError, SignedNote, Signer, VerifierKey, VerifierKeyError, cosignature_line,
 };
+use countersign_core::Timestamp;
 use countersign_keys::{SigningKey, VerifyingKey};
 
 use crate::{Checkpoint, CheckpointError, LogKey};
@@ -15,10 +15,10 @@ use crate::{Checkpoint, CheckpointError, LogKey};
 /// witnesses need two keys; witnesses that share a key count as one.
 ///
 /// ```
-/// use countersign_audit_log::WitnessKey;
+/// use countersign_tlog::WitnessKey;
 /// let text = "remora.n621.de+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2";
 /// assert_eq!(text.parse::<WitnessKey>()?.to_string(), text);
-/// # Ok::<(), countersign_keys::note::VerifierKeyError>(())
+/// # Ok::<(), countersign_tlog::note::VerifierKeyError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WitnessKey(VerifierKey);
@@ -64,9 +64,10 @@ impl fmt::Display for WitnessKey {
 /// Checkpoint signed by its log, with the cosignatures of known witnesses.
 ///
 /// ```
-/// use countersign_audit_log::{Checkpoint, LogKey, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
+/// use countersign_tlog::{Checkpoint, LogKey, WitnessKey, WitnessedCheckpoint, attach_cosignatures, cosign};
 /// use countersign_core::Timestamp;
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// use countersign_merkle::Frontier;
 /// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
 /// let (name, witness) = (KeyName::new("witness.example")?, SigningKey::from_seed([8; 32]));
@@ -137,7 +138,8 @@ impl WitnessedCheckpoint {
     }
 
     /// Number of signature lines that belong to no known key, or repeat another line.
-    pub(crate) const fn strangers(&self) -> usize {
+    #[must_use]
+    pub const fn strangers(&self) -> usize {
         self.strangers
     }
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use countersign_keys::note::{
+use crate::note::{
     Algorithm, KeyName, NoteError, OpenedNote, SignedNote, VerifierKey, VerifierKeyError, signature_line,
 };
 use countersign_keys::{SigningKey, VerifyingKey};
@@ -14,11 +14,12 @@ use crate::base64;
 /// Its text form is the verifier key of C2SP signed-note: `origin+id+key`.
 ///
 /// ```
-/// use countersign_audit_log::LogKey;
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_tlog::LogKey;
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// let key = LogKey::new(KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]).verifying_key());
 /// assert_eq!(key.to_string().parse::<LogKey>()?, key);
-/// # Ok::<(), countersign_keys::note::VerifierKeyError>(())
+/// # Ok::<(), countersign_tlog::note::VerifierKeyError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogKey(VerifierKey);
@@ -111,8 +112,9 @@ impl CheckpointError {
 /// that the log forked.
 ///
 /// ```
-/// use countersign_audit_log::{Checkpoint, LogKey};
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_tlog::{Checkpoint, LogKey};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// use countersign_merkle::{Frontier, LeafHash};
 /// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
 /// let mut tree = Frontier::new();

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use crate::note::NoteError;
 use countersign_keys::SigningKey;
-use countersign_keys::note::NoteError;
 use countersign_merkle::{HeadError, InclusionProof, LeafHash, MerkleTree, NodeHash, RootHash, TreeHead};
 
 use super::checkpoint::{ORIGIN, log_key, name, note, signing_key};

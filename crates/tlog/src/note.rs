@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use countersign_keys::SigningKey;
-//! use countersign_keys::note::{KeyName, SignedNote, VerifierKey, sign};
+//! use countersign_tlog::note::{KeyName, SignedNote, VerifierKey, sign};
 //! let (name, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
 //! let note = sign("first line\nother line\n", &name, &key)?;
 //! let trusted = VerifierKey::new(name, key.verifying_key());
@@ -22,9 +22,9 @@ mod key;
 pub use key::{Algorithm, KeyName, VerifierKey, VerifierKeyError};
 
 use countersign_core::Timestamp;
+use countersign_keys::{Signature, SigningKey};
 
 use crate::base64;
-use crate::{Signature, SigningKey};
 
 /// Maximum size of a note in bytes. Sixteen of the largest signatures in use take less than half.
 pub const MAX_NOTE_BYTES: usize = 256 << 10;
@@ -121,7 +121,7 @@ fn is_plain(text: &str) -> bool {
 /// A parsed note, untrusted until [`open`](Self::open) finds a signature of a known key.
 ///
 /// ```
-/// use countersign_keys::note::{NoteError, SignedNote};
+/// use countersign_tlog::note::{NoteError, SignedNote};
 /// let note = SignedNote::parse("a text\n\n\u{2014} example.com AAAAAAA=\n")?;
 /// assert_eq!(note.open(&[]).map_err(|e| e.code()).err(), Some("NOTE_UNSIGNED"));
 /// # Ok::<(), NoteError>(())

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use countersign_keys::note::{NoteError, SignedNote};
+use crate::note::{NoteError, SignedNote};
 use countersign_merkle::{ConsistencyProof, MerkleTree};
 
 use crate::checkpoint::parse_decimal;
@@ -75,9 +75,10 @@ impl SubmissionError {
 /// A refusal is unsigned, and only as trustworthy as the connection. A cosignature is verified.
 ///
 /// ```
-/// use countersign_audit_log::{AddCheckpoint, Checkpoint, LogKey, Submission, WitnessKey, WitnessedLog, cosign};
+/// use countersign_tlog::{AddCheckpoint, Checkpoint, LogKey, Submission, WitnessKey, WitnessedLog, cosign};
 /// use countersign_core::Timestamp;
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// use countersign_merkle::{LeafHash, MerkleTree};
 /// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
 /// let (name, theirs) = (KeyName::new("witness.example")?, SigningKey::from_seed([8; 32]));

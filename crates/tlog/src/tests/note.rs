@@ -1,12 +1,13 @@
 use countersign_core::Timestamp;
+use countersign_keys::SigningKey;
 use proptest::prelude::*;
 
 use super::key;
+use crate::base64;
 use crate::note::{
     Algorithm, KeyName, MAX_COSIGNED_SECONDS, MAX_NOTE_BYTES, MAX_SIGNATURES, NoteError, SignedNote,
     VerifierKey, VerifierKeyError, cosignature_line, sign, signature_line,
 };
-use crate::{SigningKey, base64};
 
 /// Keys and notes from the documentation and tests of golang.org/x/mod/sumdb/note.
 const PETER: &str = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
@@ -55,7 +56,7 @@ fn cosigned(witness: &VerifierKey, key: &SigningKey, seconds: u64) -> String {
 
 #[test]
 fn go_note_is_reproduced_byte_for_byte() {
-    let secret: [u8; 33] = base64::decode_array(PETER_SECRET).unwrap();
+    let secret = base64::decode(PETER_SECRET).unwrap();
     let key = SigningKey::from_seed(secret[1..].try_into().unwrap());
     assert_eq!(sign(TEXT, &name("PeterNeumann"), &key).unwrap(), format!("{TEXT}\n{PETER_LINE}"));
     assert_eq!(VerifierKey::new(name("PeterNeumann"), key.verifying_key()).to_string(), PETER);

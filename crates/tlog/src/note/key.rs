@@ -2,10 +2,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use countersign_core::{Digest, is_hidden};
+use countersign_keys::{KeyError, VerifyingKey};
 
-use crate::VerifyingKey;
 use crate::base64;
-use crate::error::KeyError;
 
 /// Maximum length of a key's name, in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -19,10 +18,10 @@ pub(super) fn is_name(text: &str) -> bool {
 /// recommended, because it is unique; it need not resolve.
 ///
 /// ```
-/// use countersign_keys::note::KeyName;
+/// use countersign_tlog::note::KeyName;
 /// assert_eq!(KeyName::new("example.com/log")?.as_str(), "example.com/log");
 /// assert!(KeyName::new("two words").is_err() && KeyName::new("a+b").is_err() && KeyName::new("").is_err());
-/// # Ok::<(), countersign_keys::note::VerifierKeyError>(())
+/// # Ok::<(), countersign_tlog::note::VerifierKeyError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyName(Box<str>);
@@ -98,11 +97,11 @@ impl Algorithm {
 /// and the 32 bytes of the key.
 ///
 /// ```
-/// use countersign_keys::note::VerifierKey;
+/// use countersign_tlog::note::VerifierKey;
 /// let text = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";
 /// let key: VerifierKey = text.parse()?;
 /// assert_eq!((key.name().as_str(), key.id(), key.to_string()), ("PeterNeumann", [0xc7, 0x4f, 0x20, 0xa3], text.into()));
-/// # Ok::<(), countersign_keys::note::VerifierKeyError>(())
+/// # Ok::<(), countersign_tlog::note::VerifierKeyError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VerifierKey {

@@ -55,8 +55,9 @@ impl TilesError {
 /// It keeps fewer than 256 hashes of each level and one bundle in memory, less than 17 MB.
 ///
 /// ```
-/// use countersign_audit_log::{Checkpoint, LogKey, TileWriter};
-/// use countersign_keys::{SigningKey, note::KeyName};
+/// use countersign_tlog::{Checkpoint, LogKey, TileWriter};
+/// use countersign_keys::SigningKey;
+/// use countersign_tlog::note::KeyName;
 /// use countersign_merkle::{LeafHash, MerkleTree};
 /// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
 /// let tree: MerkleTree = [LeafHash::of(b"{}")].into_iter().collect();
@@ -107,8 +108,9 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
     ///
     /// ```
     /// use std::collections::BTreeMap;
-    /// use countersign_audit_log::{Checkpoint, LogKey, TileWriter};
-    /// use countersign_keys::{SigningKey, note::KeyName};
+    /// use countersign_tlog::{Checkpoint, LogKey, TileWriter};
+    /// use countersign_keys::SigningKey;
+    /// use countersign_tlog::note::KeyName;
     /// use countersign_merkle::{LeafHash, MerkleTree};
     /// let (origin, key) = (KeyName::new("example.com/log")?, SigningKey::from_seed([7; 32]));
     /// let tree: MerkleTree = [LeafHash::of(b"{}")].into_iter().collect();

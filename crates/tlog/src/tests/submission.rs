@@ -1,7 +1,7 @@
 //! A log that submits to a witness, and a witness that follows the rules of [`WitnessedLog`], or none.
 
+use crate::note::NoteError;
 use countersign_keys::SigningKey;
-use countersign_keys::note::NoteError;
 use countersign_merkle::{LeafHash, MerkleTree};
 use proptest::prelude::*;
 
