@@ -1,3 +1,9 @@
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::string_slice,
+    reason = "a value out of range fails the test"
+)]
+
 mod checkpoint;
 mod note;
 mod recipes;
