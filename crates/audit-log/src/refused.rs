@@ -141,7 +141,7 @@ impl RefusedRecord {
 /// Sums that were read last from a log, to recognise a sum that is in it twice.
 ///
 /// A sum whose sync failed is recorded again, although the log may have kept the first one. Both are equal except for
-/// the record's time. At most 256 sums may lie between them.
+/// the record's time. At most 256 sums may lie between them: beyond that the second counts as another sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SeenSums(VecDeque<Digest>);
 

@@ -327,8 +327,7 @@ fn announce(log: &Log, folder: &Path) {
         LogStart::Resumed | _ => return,
     };
     let state = log.state_name().unwrap_or_default();
-    // A state that cannot be read concerns only its own writers.
-    let others = other_states(path, &key, Path::new(&state)).unwrap_or_default();
+    let others = other_states(path, &key, Path::new(&state), drop).unwrap_or_default();
     let kept = if state.is_empty() { String::new() } else { format!(", its state is kept in `{state}`") };
     let other = others.first().map_or_else(String::new, |other| {
         format!("; `{}` knows the log, too: give all its writers one state (docs/record.md)", other.display())

@@ -29,6 +29,12 @@ pub enum TilesError {
     /// The checkpoint does not belong to the entries that were written.
     #[error("the checkpoint is not of these entries")]
     Head,
+    /// A file of an earlier export is not what the log's entries hash to.
+    #[error("`{path}` of an earlier export is not of this log")]
+    Changed {
+        /// Path of the file in the export.
+        path: String,
+    },
 }
 
 impl TilesError {
@@ -40,6 +46,7 @@ impl TilesError {
             Self::TooLong => "TILES_TOO_LONG",
             Self::Checkpoint(error) => error.code(),
             Self::Head => "TILES_HEAD",
+            Self::Changed { .. } => "TILES_CHANGED",
         }
     }
 }
@@ -104,7 +111,7 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
 
     /// Resumes after an earlier export of the log, whose files `read` returns. Returns `None` if they do not hash to
     /// its checkpoint. It reads and verifies the last bundle of entries and the last tile of each level, but not the
-    /// full ones.
+    /// full ones: [`verify_last_full`](Self::verify_last_full) does.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -143,7 +150,7 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
                 hashes = leaves_of(&this.bundle)?;
             } else if partial > 0 {
                 let tile = read(&format!("tile/{at}/{}.p/{partial}", number(full)))?;
-                hashes = tile.chunks(NODE).map(node).collect::<Option<_>>()?;
+                hashes = nodes_of(&tile)?;
             }
             if hashes.len() as u64 != partial {
                 return None;
@@ -152,6 +159,33 @@ impl<W: FnMut(&str, &[u8]) -> io::Result<()>> TileWriter<W> {
             there = full;
         }
         (this.frontier()?.head() == *earlier.head()).then_some(this)
+    }
+
+    /// Verifies the last full bundle of entries, and the last full tile of each level, of a resumed export, whose files
+    /// `read` returns. Earlier full files are not read.
+    ///
+    /// # Errors
+    /// [`TilesError::Changed`], with the path of the file.
+    pub fn verify_last_full(&self, mut read: impl FnMut(&str) -> Option<Vec<u8>>) -> Result<(), TilesError> {
+        let mut verify = |path: String, hashes: fn(&[u8]) -> Option<Vec<NodeHash>>, due: Option<NodeHash>| {
+            let hashes = read(&path).and_then(|bytes| hashes(&bytes)).filter(|hashes| hashes.len() == WIDTH);
+            let hashes = hashes.filter(|hashes| root(hashes) == due);
+            hashes.ok_or(TilesError::Changed { path })
+        };
+        // Root of the last full tile below, as the level above has it.
+        let mut due = None;
+        for (at, level) in self.levels.iter().enumerate().rev() {
+            let mut last = level.hashes.last().copied();
+            if let Some(index) = level.full.checked_sub(1) {
+                let hashes = verify(format!("tile/{at}/{}", number(index)), nodes_of, due)?;
+                if at == 0 {
+                    verify(format!("tile/entries/{}", number(index)), leaves_of, due)?;
+                }
+                last = last.or_else(|| hashes.last().copied());
+            }
+            due = last;
+        }
+        Ok(())
     }
 
     /// Number of entries.
@@ -279,8 +313,9 @@ fn leaves_of(mut bundle: &[u8]) -> Option<Vec<NodeHash>> {
     Some(leaves)
 }
 
-fn node(bytes: &[u8]) -> Option<NodeHash> {
-    bytes.try_into().ok()
+/// Returns the hashes in a tile.
+fn nodes_of(tile: &[u8]) -> Option<Vec<NodeHash>> {
+    tile.chunks(NODE).map(|bytes| bytes.try_into().ok()).collect()
 }
 
 /// Returns the number of a tile as in its path: parts of three digits, with an `x` before every part but the last.

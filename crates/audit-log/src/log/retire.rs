@@ -19,7 +19,8 @@ use crate::log_verify::survey;
 use crate::segment::list_segments;
 use crate::{
     AuditError, AuditSink as _, BeganRecord, ClosingError, ClosingNote, Disk as _, FolderDisk, KnownLog,
-    LogError, LogKey, LogNumber, LogStates, Record, list_logs, read_log, signed_key, verify_disk,
+    LogError, LogKey, LogNumber, LogStates, Record, list_logs, read_log, signed_key, verify_closing,
+    verify_disk,
 };
 
 /// Selection of logs that may be retired.
@@ -187,8 +188,16 @@ impl Folder {
         Ok(Self { path, parent, name })
     }
 
+    /// Refuses a folder that was closed and has the name that a closed folder is moved to.
+    fn require_unmoved(&self, key: &VerifyingKey) -> Result<(), RetireError> {
+        let Some((note, closing)) = read_any_closing(&self.path, key) else { return Ok(()) };
+        let suffix = retired_suffix(Digest::of(note.as_bytes()));
+        if self.name.contains(&suffix) { Err(RetireError::Closed { next: closing.next }) } else { Ok(()) }
+    }
+
     /// Finds the closed folder that an interrupted call moved. Refuses an origin that was retired before.
     fn find_moved(&self, key: &VerifyingKey, next: &LogKey) -> Result<Option<Moved>, RetireError> {
+        self.require_unmoved(key)?;
         let is_used =
             |(_, _, closing): &Moved| closing.logs.iter().any(|log| log.origin == next.origin().as_str());
         let goes_on = |moved: &Moved| moved.2.next == next.to_string() && Self::is_of_its_log(moved, key);
@@ -249,7 +258,8 @@ impl Folder {
             Some((_, closing)) if closing.next != next_key.to_string() => {
                 return Err(RetireError::Closed { next: closing.next });
             }
-            Some(closed) => closed,
+            // The files may have changed since an interrupted call signed the note.
+            Some((note, _)) => (note, verify_closing(&self.path, &first)?),
             None => {
                 let keeper = Keeper::new(next, Some(&self.path))?;
                 let closed = self.survey(&first, &next_key, &logs, keeper.as_ref(), which)?;
@@ -278,8 +288,7 @@ impl Folder {
     /// Returns the path to move the folder to: its name with the beginning of the note's digest, and a number if a copy
     /// has that name.
     fn free_name(&self, note: Digest) -> PathBuf {
-        let digest = note.to_string();
-        let name = format!("{}.retired-{}", self.name, digest.get(..12).unwrap_or(&digest));
+        let name = format!("{}{}", self.name, retired_suffix(note));
         let others = (2_u64..).map(|copy| format!("{name}-{copy}"));
         let all = std::iter::once(name.clone()).chain(others).map(|name| self.parent.join(name));
         let mut free = all.filter(|path| path.symlink_metadata().is_err());
@@ -400,6 +409,12 @@ impl Folder {
         write().map_err(failed(&name))?;
         Ok((note, closing))
     }
+}
+
+/// Returns the suffix of the name that a closed folder is moved to.
+fn retired_suffix(note: Digest) -> String {
+    let digest = note.to_string();
+    format!(".retired-{}", digest.get(..12).unwrap_or(&digest))
 }
 
 /// Returns how far a log verifies, and the reason why no further.

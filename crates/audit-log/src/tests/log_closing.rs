@@ -227,9 +227,8 @@ fn log_of_an_interrupted_retirement_is_found() {
     }
 }
 
-#[test]
-fn copy_of_a_closed_folder_does_not_hinder() {
-    // After the note, before the rename.
+/// Returns a folder whose retirement stopped after the note, before the rename.
+fn closed_in_place() -> (tempfile::TempDir, PathBuf) {
     let stopped = |steps| {
         let (place, folder) = scene();
         stop_after(Some(steps));
@@ -237,7 +236,12 @@ fn copy_of_a_closed_folder_does_not_hinder() {
         stop_after(None);
         (result.is_err() && folder.join("closing").exists()).then_some((place, folder))
     };
-    let (place, folder) = (0..).find_map(stopped).unwrap();
+    (0..).find_map(stopped).unwrap()
+}
+
+#[test]
+fn copy_of_a_closed_folder_does_not_hinder() {
+    let (place, folder) = closed_in_place();
     let note = countersign_core::Digest::of(&fs::read(folder.join("closing")).unwrap()).to_string();
     let note = note.get(..12).unwrap();
     let due = place.path().join(format!("log.retired-{note}"));
@@ -249,6 +253,33 @@ fn copy_of_a_closed_folder_does_not_hinder() {
     }
     let done = retire(&folder, NEXT).unwrap();
     assert_eq!(done.folder, due.with_file_name(format!("log.retired-{note}-2")));
+    require_one_log(&folder, &done);
+}
+
+#[test]
+fn file_changed_behind_the_note_stops_the_retirement() {
+    let (_place, folder) = closed_in_place();
+    let path = segment(&folder, 1);
+    let good = fs::read(&path).unwrap();
+    let mut bad = good.clone();
+    bad[70] ^= 1;
+    fs::write(&path, bad).unwrap();
+    let error = retire(&folder, NEXT).unwrap_err();
+    assert_eq!(error.code(), "AUDIT_CORRUPT");
+    assert!(error.to_string().contains("000000000001.jsonl"), "{error}");
+    assert!(folder.join("closing").exists());
+    fs::write(&path, good).unwrap();
+    require_one_log(&folder, &retire(&folder, NEXT).unwrap());
+}
+
+#[test]
+fn retired_folder_is_not_retired_again() {
+    let (_place, folder) = scene();
+    let done = retire(&folder, NEXT).unwrap();
+    let error = retire(&done.folder, NEXT).unwrap_err();
+    assert_eq!(error.code(), "AUDIT_CLOSED");
+    let error = interrupted_retirement(&done.folder, key().verifying_key(), &next_key()).unwrap_err();
+    assert_eq!(error.code(), "AUDIT_CLOSED");
     require_one_log(&folder, &done);
 }
 

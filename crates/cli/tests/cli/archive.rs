@@ -175,3 +175,15 @@ fn archive_is_known_to_both_states_beside_the_log() {
         assert_eq!((run.code, run.err.as_str()), (3, ""), "{state}: {run:?}");
     }
 }
+
+#[test]
+fn unreadable_neighbour_state_does_not_stop_an_archive() {
+    let (bench, last) = filled();
+    bench.write("record.state", "torn");
+    bench.fails(&format!("{ARCHIVE} --before {last}"), 1, "AUDIT_STATE");
+    let run = bench.run(&format!("{ARCHIVE} --before {last} --state log.state --json"));
+    let done: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((&done["state"], &done["other_states"]), (&json!("log.state"), &json!([])), "{run:?}");
+    assert!(run.err.starts_with("warning AUDIT_STATE: `") && run.err.contains("record.state`"), "{run:?}");
+    assert_eq!(run.err.lines().count(), 1, "{run:?}");
+}

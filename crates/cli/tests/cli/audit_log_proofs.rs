@@ -231,6 +231,28 @@ fn next_export_reads_no_entry_of_an_earlier_one() {
 }
 
 #[test]
+fn changed_full_tile_is_named_by_the_next_export() {
+    let bench = open();
+    log(&bench, "a", 130);
+    bench.ok(EXPORT);
+    log(&bench, "b", 1);
+    for name in ["tile/0/000", "tile/entries/000"] {
+        let path = bench.path("out/tiles").join(name);
+        let good = std::fs::read(&path).unwrap();
+        let mut bad = good.clone();
+        bad[9] ^= 1;
+        std::fs::write(&path, bad).unwrap();
+        let before = bench.read("out/tiles/checkpoint");
+        let run = bench.run(EXPORT);
+        assert!(run.code == 3 && run.err.starts_with("error TILES_CHANGED: `out/tiles"), "{run:?}");
+        assert!(run.err.contains(&format!("`{name}`")), "{run:?}");
+        assert_eq!(bench.read("out/tiles/checkpoint"), before);
+        std::fs::write(&path, good).unwrap();
+    }
+    bench.ok(EXPORT);
+}
+
+#[test]
 fn damaged_entry_is_not_exported() {
     let bench = open();
     log(&bench, "a", 130);

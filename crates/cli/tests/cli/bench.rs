@@ -121,6 +121,15 @@ impl Bench {
         self.run_args(&line.split_whitespace().collect::<Vec<_>>(), "")
     }
 
+    /// Runs without input in a folder below. Splits the arguments at whitespace.
+    pub(crate) fn within(&self, folder: &str, line: &str) -> Run {
+        let args: Vec<_> = line.split_whitespace().collect();
+        let output = self.command(&args).current_dir(self.path(folder)).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let err = unannounced(&text(output.stderr));
+        Run { code: output.status.code().unwrap(), out: text(output.stdout), err }
+    }
+
     /// Runs with input. Splits the arguments at whitespace.
     pub(crate) fn feed(&self, line: &str, input: &str) -> Run {
         self.run_args(&line.split_whitespace().collect::<Vec<_>>(), input)

@@ -223,3 +223,21 @@ fn file_without_a_sum_is_named() {
     bench.write(&format!("{}/a\nb", done["retired"].as_str().unwrap()), "x");
     bench.fails(&verify, 3, "AUDIT_CORRUPT");
 }
+
+#[test]
+fn log_is_retired_from_within_its_folder() {
+    let bench = open();
+    log(&bench, "a", 2);
+    let retire = "audit retire . --key ../log.key --origin example.com/next --json";
+    let done = bench.within("log", retire).value();
+    let retired = done["retired"].as_str().unwrap();
+    bench.ok(&format!("audit verify-closing {retired} --key log.vkey"));
+    assert_eq!(bench.entries().len(), 1);
+    // The working folder moved with the log.
+    let folder = std::path::Path::new(retired).file_name().unwrap().to_str().unwrap();
+    for retire in [retire.to_owned(), format!("{retire} --state ../log.state")] {
+        let run = bench.within(folder, &retire);
+        assert!(run.code == 1 && run.out.contains("\"AUDIT_CLOSED\""), "{run:?}");
+    }
+    bench.ok(&format!("audit verify-closing {folder} --key log.vkey"));
+}

@@ -281,6 +281,7 @@ fn every_tiles_error_has_a_stable_code_and_one_plain_line() {
         (TilesError::Checkpoint(NoteError::Malformed.into()), "NOTE_MALFORMED"),
         (TilesError::Checkpoint(HeadError::TooLarge.into()), "MERKLE_TOO_LARGE"),
         (TilesError::Head, "TILES_HEAD"),
+        (TilesError::Changed { path: "tile/0/000".to_owned() }, "TILES_CHANGED"),
     ] {
         assert_eq!(error.code(), code);
         assert!(!error.to_string().contains('\n'));
@@ -333,6 +334,37 @@ fn resumed_export_needs_the_files_of_its_checkpoint() {
             let mut wrong = files.clone();
             change(wrong.get_mut(path).unwrap());
             assert!(!resume(&wrong, &checkpoint), "{path}");
+        }
+    }
+}
+
+#[test]
+fn changed_last_full_file_is_named() {
+    for size in [256, 512, 700, 65_536, 65_792, 66_000] {
+        let (earlier, mut files) = (tree(size), export(&tree(size)));
+        let checkpoint = Checkpoint::new(name(ORIGIN), earlier.head());
+        let verify = |files: &Files| {
+            let read = |path: &str| files.get(path).cloned();
+            let writer = TileWriter::resume(|_: &str, _: &[u8]| Ok(()), &checkpoint, read).unwrap();
+            writer.verify_last_full(read)
+        };
+        verify(&files).unwrap();
+        let last = (size / 256 - 1) as usize;
+        let mut due = vec![format!("tile/0/{last:03}"), format!("tile/entries/{last:03}")];
+        if size >= 65_536 {
+            due.push("tile/1/000".to_owned());
+        }
+        for path in due {
+            let good = files[&path].clone();
+            for change in [|bytes: &mut Vec<u8>| bytes[5] ^= 1, |bytes: &mut Vec<u8>| bytes.truncate(32)] {
+                change(files.get_mut(&path).unwrap());
+                let error = verify(&files).unwrap_err();
+                assert!(matches!(&error, TilesError::Changed { path: named } if *named == path), "{error}");
+                files.insert(path.clone(), good.clone());
+            }
+            files.remove(&path);
+            assert_eq!(verify(&files).unwrap_err().code(), "TILES_CHANGED");
+            files.insert(path, good);
         }
     }
 }

@@ -102,11 +102,14 @@ impl Export {
         let note = note.map(|path| read_text_file(&path)).transpose()?;
         // The log was verified to extend this checkpoint.
         let earlier = note.and_then(|note| Checkpoint::verify(&note, &log.key).ok());
-        let is_whole = |earlier: &Checkpoint| {
-            resume(&folder, earlier, |_, _| Ok(())).is_some()
-                && full_tiles(earlier.size()).all(|path| folder.join(path).is_file())
-        };
-        let earlier = earlier.filter(is_whole);
+        let resumed =
+            earlier.filter(|earlier| full_tiles(earlier.size()).all(|path| folder.join(path).is_file()));
+        let resumed = resumed.and_then(|earlier| Some((resume(&folder, &earlier, |_, _| Ok(()))?, earlier)));
+        let earlier = resumed.map(|(tiles, earlier)| {
+            let verified = tiles.verify_last_full(|path| read_tile(&folder, path));
+            verified.map(|()| earlier).map_err(|error| Failure::from(error).about(folder.display()))
+        });
+        let earlier = earlier.transpose()?;
         let first = earlier.as_ref().map_or(0, Checkpoint::size).saturating_add(1);
         let entries = log.prover.entries_from(first).map_err(|error| log.failure(error))?;
         Ok(PendingExport { earlier, entries })
@@ -185,7 +188,11 @@ fn resume<W: FnMut(&str, &[u8]) -> io::Result<()>>(
     earlier: &Checkpoint,
     write: W,
 ) -> Option<TileWriter<W>> {
-    TileWriter::resume(write, earlier, |path| read_file(&folder.join(path), TILE_BYTES).ok())
+    TileWriter::resume(write, earlier, |path| read_tile(folder, path))
+}
+
+fn read_tile(folder: &Path, path: &str) -> Option<Vec<u8>> {
+    read_file(&folder.join(path), TILE_BYTES).ok()
 }
 
 /// Writes a file atomically; skips a file that already has this content.
@@ -249,7 +256,8 @@ const fn sync_folder(_: &Path) -> io::Result<()> {
 
 impl From<TilesError> for Failure {
     fn from(error: TilesError) -> Self {
-        let not_this_log = matches!(error, TilesError::Head | TilesError::Checkpoint(_));
+        let not_this_log =
+            matches!(error, TilesError::Head | TilesError::Checkpoint(_) | TilesError::Changed { .. });
         let failure = Self::new(error.code(), error.to_string());
         if not_this_log { failure.into_refusal() } else { failure }
     }

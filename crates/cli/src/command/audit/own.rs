@@ -9,6 +9,7 @@ use countersign_tlog::note::KeyName;
 
 use crate::failure::Failure;
 use crate::interrupt::outlive_file_limit;
+use crate::output::note;
 
 /// A log whose key is here, to be written.
 #[derive(Debug, Args)]
@@ -76,31 +77,51 @@ impl OwnLog {
         Err(Failure::new("AUDIT_STATE", text).about(self.folder.display()))
     }
 
-    /// Lists other states beside the folder that contain the log.
+    /// Lists other states beside the folder that contain the log. Warns of one that cannot be read.
     pub(super) fn other_states(&self, log: &LogKey, used: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
-        used.map_or(Ok(Vec::new()), |used| other_states(&self.folder, log, used))
+        let warn = |failure: Failure| {
+            note(&format!("warning {}: {}; the state is left as it is", failure.code(), failure.line()));
+        };
+        used.map_or(Ok(Vec::new()), |used| other_states(&self.folder, log, used, warn))
     }
 }
 
-/// Lists the states beside a log's folder that contain the log, except `used`.
-pub(crate) fn other_states(folder: &Path, log: &LogKey, used: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Lists the states beside a log's folder that contain the log, except `used`. Passes those that cannot be read, which
+/// concern only their own writers, to `unreadable`.
+pub(crate) fn other_states(
+    folder: &Path,
+    log: &LogKey,
+    used: &Path,
+    mut unreadable: impl FnMut(Failure),
+) -> Result<Vec<PathBuf>, Failure> {
     let used = used.canonicalize().ok();
     let mut others = states_beside(folder, Some(log))?;
     others.retain(|path| path.canonicalize().ok() != used);
-    knowing(others, log)
+    others.retain(|path| {
+        knows(path, log).unwrap_or_else(|failure| {
+            unreadable(failure);
+            false
+        })
+    });
+    Ok(others)
 }
 
 /// Keeps the states that contain the log.
 fn knowing(states: Vec<PathBuf>, log: &LogKey) -> Result<Vec<PathBuf>, Failure> {
     let mut knowing = Vec::new();
     for path in states {
-        let states = LogStateFile::new(&path).read();
-        let known = states.and_then(|states| states.map_or(Ok(None), |states| states.log(log)));
-        if known.map_err(|error| Failure::from(error).about(path.display()))?.is_some() {
+        if knows(&path, log)? {
             knowing.push(path);
         }
     }
     Ok(knowing)
+}
+
+/// Returns whether a state contains the log.
+fn knows(path: &Path, log: &LogKey) -> Result<bool, Failure> {
+    let states = LogStateFile::new(path).read();
+    let known = states.and_then(|states| states.map_or(Ok(None), |states| states.log(log)));
+    known.map(|known| known.is_some()).map_err(|error| Failure::from(error).about(path.display()))
 }
 
 /// Lists the existing states at the default places of a log's writers.

@@ -69,7 +69,14 @@ fn run(
     which: RetireWhich,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let (key, now, folder) = (log.key()?, now()?, log.folder());
+    let (key, now) = (log.key()?, now()?);
+    // why: `.` names the folder that was moved, once it was.
+    let folder = match log.folder() {
+        named if named.file_name().is_some() => named.to_owned(),
+        unnamed => std::path::absolute(unnamed)
+            .map_err(|error| Failure::new("AUDIT_UNAVAILABLE", error.to_string()).about(unnamed.display()))?,
+    };
+    let folder = folder.as_path();
     let next_key = LogKey::new(origin.clone(), next.verifying_key());
     let closed = interrupted_retirement(folder, &key.verifying_key(), &next_key)
         .map_err(|error| Failure::from(error).about(folder.display()))?;
