@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use countersign_core::Digest;
 
 use crate::recipe::Recipe;
-use crate::tape::Tape;
+use crate::tape::{Node, Tape};
 use crate::value::ValueRef;
 use crate::write::write_value;
 
@@ -32,6 +32,18 @@ pub struct Canonical {
 impl Canonical {
     pub(crate) const fn new(tape: Tape, text: String, recipe: Recipe) -> Self {
         Self { tape, text, digest: OnceLock::new(), recipe }
+    }
+
+    /// Returns the empty object.
+    #[must_use]
+    pub fn empty_object(recipe: Recipe) -> Self {
+        let mut tape = Tape::new();
+        tape.push(Node::Object { count: 0, span: 1, exact: true, first: 0 });
+        Self::new(tape, String::from("{}"), recipe)
+    }
+
+    pub(crate) const fn tape(&self) -> &Tape {
+        &self.tape
     }
 
     /// The canonical bytes.

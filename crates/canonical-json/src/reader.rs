@@ -30,6 +30,22 @@ pub fn digest(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Digest, J
     Reader::new(*limits).digest(bytes, recipe)
 }
 
+impl Canonical {
+    /// Checks the value against other limits than those under which it was read. The size is that of the canonical text.
+    ///
+    /// # Errors
+    /// The [`JsonError`] with which [`read`] refuses the canonical text under these limits.
+    pub fn check_limits(&self, limits: &Limits) -> Result<(), JsonError> {
+        if self.bytes().len() <= limits.max_bytes()
+            && self.tape().is_within(limits.max_depth(), limits.max_width())
+        {
+            return Ok(());
+        }
+        // Only a refused value is read again, for the place of the fault.
+        read(self.bytes(), self.recipe(), limits).map(drop)
+    }
+}
+
 /// Reads many texts with the same buffers. Reading a text no larger than an earlier one allocates nothing.
 ///
 /// The buffers keep the size that the largest text needed, within the [`Limits`].

@@ -93,6 +93,27 @@ impl Tape {
         at.saturating_add(self.node(at).span())
     }
 
+    /// Returns whether no container is nested deeper or has more entries.
+    pub(crate) fn is_within(&self, depth: usize, width: usize) -> bool {
+        // Positions after the containers that are open, outermost first.
+        let mut open: Vec<u32> = Vec::new();
+        let mut at = 0_u32;
+        self.nodes.iter().all(|node| {
+            while open.pop_if(|end| *end <= at).is_some() {}
+            let fits = match *node {
+                Node::Array { count, span, .. } | Node::Object { count, span, .. } => {
+                    open.push(at.saturating_add(span));
+                    open.len() <= depth && count as usize <= width
+                }
+                Node::Null | Node::Bool(_) | Node::Number { .. } | Node::Text { .. } | Node::Name { .. } => {
+                    true
+                }
+            };
+            at = at.saturating_add(1);
+            fits
+        })
+    }
+
     /// Clears the tape for another input.
     pub(crate) fn start(&mut self, input: &str) {
         self.nodes.clear();

@@ -6,7 +6,7 @@ use countersign_audit_log::{Direction, OutcomeKind};
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, Digest, RequestId, ToolId};
 use countersign_tool_gate::{
-    AcceptedCall, ApprovalDesk, ApprovalRequest, NotFiled, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection,
+    AcceptedCall, ApprovalDesk, ApprovalRequest, CallArgs, NotFiled, REQUEST_ID_MEMBER, Rejection,
     RejectionCode, Retry, ToolCall,
 };
 
@@ -29,12 +29,7 @@ pub(crate) struct HeldCall {
     /// Length of its line, in bytes.
     weight: usize,
     name: String,
-    /// Canonical text of the arguments as they arrived.
-    args: String,
-    /// Canonical text of the arguments without their reserved members, if there were any.
-    own_args: Option<String>,
-    /// Whether the arguments contain the reserved request id.
-    has_request_id: bool,
+    args: CallArgs,
     /// Canonical text of the action proposal in the call's metadata.
     proposal: Option<String>,
     /// The metadata that the server receives.
@@ -55,16 +50,15 @@ impl HeldCall {
             Some(rest) => Some(rest),
             None => Some(meta.canonical_text()),
         });
-        let has_request_id = call.arguments.is_some_and(|args| args.get(REQUEST_ID_MEMBER).is_some());
-        let own_args = call.arguments.and_then(own_members);
         Self {
             id,
             serial,
             weight: message.bytes().len(),
             name: call.name.into(),
-            args: call.arguments.map_or_else(|| String::from("{}"), ValueRef::canonical_text),
-            own_args,
-            has_request_id,
+            args: CallArgs::new(match call.arguments {
+                Some(args) => message.subtree(args),
+                None => Canonical::empty_object(message.recipe()),
+            }),
             proposal: call.proposal.map(ValueRef::canonical_text),
             meta,
             ask: call.ask.map(Into::into),
@@ -83,14 +77,9 @@ impl HeldCall {
         self.ask.as_deref()
     }
 
-    /// Canonical text of the arguments that the tool would receive.
-    pub(crate) fn own_args(&self) -> &str {
-        self.own_args.as_ref().unwrap_or(&self.args)
-    }
-
-    /// Digest of the arguments that the tool would receive. Approvals bind it.
-    fn args_digest(&self) -> Digest {
-        Digest::of(self.own_args().as_bytes())
+    /// The arguments that the tool would receive. Approvals bind their digest.
+    pub(crate) fn own_args(&self) -> &Canonical {
+        self.args.own()
     }
 
     /// The JSON-RPC id, if it is a valid request id and the arguments contain no `__pic_request_id`.
@@ -100,21 +89,12 @@ impl HeldCall {
     /// arguments and refuses an invalid one.
     fn request_id(&self) -> Option<String> {
         let id = match &self.id {
-            _ if self.has_request_id => return None,
+            _ if self.args.sent().value().get(REQUEST_ID_MEMBER).is_some() => return None,
             RpcId::Number(number) => number.to_string(),
             RpcId::Text(text) => text.to_string(),
         };
         RequestId::new(&id).is_ok().then_some(id)
     }
-}
-
-/// The arguments without their reserved members; `None` if they contain none.
-fn own_members(args: ValueRef<'_>) -> Option<String> {
-    let reserved = [PROPOSAL_MEMBER, REQUEST_ID_MEMBER];
-    if reserved.iter().all(|name| args.get(name).is_none()) {
-        return None;
-    }
-    Some(args.canonical_text_of(|name| !reserved.contains(&name)))
 }
 
 /// Decides the client's calls one after another, so one approval that fits two calls is used by one of them. Calls that
@@ -218,7 +198,7 @@ fn decide(link: &Link, call: &HeldCall) {
             return fail(link, call, Fault::ReservedTool);
         }
     }
-    let answer = tool.and_then(|tool| find_answer(link, &tool, call.args_digest()));
+    let answer = tool.and_then(|tool| find_answer(link, &tool, call.own_args().digest()));
     let approved = match &answer {
         Some(Answer::Approved(id, token)) => Some((id, token)),
         Some(Answer::Denied(..)) | None => None,
@@ -233,8 +213,8 @@ fn decide(link: &Link, call: &HeldCall) {
         }
     };
     let request_id = call.request_id();
-    // The gate parses the arguments itself, within its own limits, and forwards the parsed ones.
-    let mut asked = ToolCall::new(call_id.as_str(), server.as_str(), &call.name, call.args.as_bytes());
+    // The gate holds the value of the one reading to its own limits, and forwards it.
+    let mut asked = ToolCall::from_read(call_id.as_str(), Some(server.as_str()), &call.name, &call.args);
     if let Some(id) = &request_id {
         asked = asked.request_id(id);
     }

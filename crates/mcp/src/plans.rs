@@ -103,7 +103,7 @@ pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
             }
             change(link, plan, approvals)
         }
-        Err(error) => Err(refuse(link, Digest::of(call.own_args().as_bytes()), &error)),
+        Err(error) => Err(refuse(link, call.own_args().digest(), &error)),
     };
     let answer = match decided {
         Ok(committed) => committed_line(call.id(), &committed),
@@ -158,7 +158,7 @@ fn read(link: &Link, call: &HeldCall) -> Result<Plan, StartPlanError> {
         _ => RejectionCode::AskExpired,
     })?;
     let context = gate.plan_context()?;
-    let plan = read_plan(call.own_args().as_bytes(), link.settings.server(), context)?;
+    let plan = read_plan(call.own_args().bytes(), link.settings.server(), context)?;
     Ok(match gate.plan_root().zip(gate.plan_position()) {
         Some((root, position)) => plan.amending(root, position),
         None => plan,

@@ -1,13 +1,14 @@
 use std::fmt;
 
 use countersign_approval_token::CallBinding;
-use countersign_canonical_json::Recipe;
+use countersign_canonical_json::{Canonical, Recipe};
 
 /// Recipe by which arguments are read and digested.
 pub(crate) const ARGS_RECIPE: Recipe = Recipe::Jcs1;
 
-/// A tool call as the agent made it: raw strings and bytes. The gate's step 0 checks each of them, and the gate itself
-/// reads the arguments, once.
+/// A tool call as the agent made it. The gate's step 0 checks each part of it. A host that has read the arguments hands
+/// over the value ([`from_read`](Self::from_read)), and they are not read again. From a host with their text
+/// ([`new`](Self::new)) the gate reads them, once.
 ///
 /// The principal is not part of it: the host gave it to the gate when the session was opened.
 ///
@@ -19,7 +20,7 @@ pub struct ToolCall<'a> {
     pub(crate) call_id: &'a str,
     pub(crate) server: Option<&'a str>,
     pub(crate) name: &'a str,
-    pub(crate) args: &'a [u8],
+    pub(crate) args: SentArgs<'a>,
     pub(crate) ask: Option<&'a str>,
     pub(crate) approvals: Vec<&'a str>,
     pub(crate) proposal: Option<&'a [u8]>,
@@ -28,6 +29,87 @@ pub struct ToolCall<'a> {
     pub(crate) plan_proof: Option<&'a [u8]>,
     pub(crate) denied: Option<CallDenial<'a>>,
     pub(crate) trace: Option<&'a str>,
+}
+
+/// Arguments as they come with a call.
+#[derive(Clone, Copy)]
+pub(crate) enum SentArgs<'a> {
+    /// JSON text, which the gate reads.
+    Text(&'a [u8]),
+    /// The value that the host has read.
+    Value(&'a CallArgs),
+}
+
+impl SentArgs<'_> {
+    const fn len(self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Value(args) => args.sent.bytes().len(),
+        }
+    }
+}
+
+/// Member of the arguments that holds a proposal.
+pub const PROPOSAL_MEMBER: &str = "__pic";
+
+/// Member of the arguments by which the agent's side correlates the request.
+pub const REQUEST_ID_MEMBER: &str = "__pic_request_id";
+
+/// Strips the reserved members from the arguments of a call. Tool, schemas, approvals, proposals and records see the rest.
+/// Members of those names further down are the tool's own.
+///
+/// ```
+/// use countersign_canonical_json::{Limits, Recipe, read};
+/// let sent = br#"{"to":"bob","__pic_request_id":"r-7","__pic":{"protocol":"PIC/1.0"}}"#;
+/// let sent = read(sent, Recipe::Jcs1, &Limits::default())?;
+/// assert_eq!(countersign_tool_gate::own_arguments(sent).as_str(), r#"{"to":"bob"}"#);
+/// # Ok::<(), countersign_canonical_json::JsonError>(())
+/// ```
+#[must_use]
+pub fn own_arguments(sent: Canonical) -> Canonical {
+    sent.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER])
+}
+
+/// Arguments of a call as a host read them, once, by the recipe `jcs-1`. Their digest is computed once, for the host and
+/// the gate.
+///
+/// ```
+/// use countersign_canonical_json::{Limits, Recipe, read};
+/// use countersign_tool_gate::{CallArgs, ToolCall};
+/// let args = read(br#"{"to":"bob","__pic_request_id":"r-7"}"#, Recipe::Jcs1, &Limits::default())?;
+/// let args = CallArgs::new(args);
+/// assert_eq!(args.own().as_str(), r#"{"to":"bob"}"#);
+/// let call = ToolCall::from_read("call-1", Some("mail"), "send", &args);
+/// # let _ = call;
+/// # Ok::<(), countersign_canonical_json::JsonError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CallArgs {
+    sent: Canonical,
+    /// The arguments without their reserved members, if there were any.
+    stripped: Option<Canonical>,
+}
+
+impl CallArgs {
+    /// Sets the reserved members apart.
+    #[must_use]
+    pub fn new(sent: Canonical) -> Self {
+        let is_reserved = |name| sent.value().get(name).is_some();
+        let has_reserved = is_reserved(PROPOSAL_MEMBER) || is_reserved(REQUEST_ID_MEMBER);
+        Self { stripped: has_reserved.then(|| own_arguments(sent.clone())), sent }
+    }
+
+    /// Returns the arguments as they were sent, reserved members included.
+    #[must_use]
+    pub const fn sent(&self) -> &Canonical {
+        &self.sent
+    }
+
+    /// Returns the tool's own arguments: without the reserved members.
+    #[must_use]
+    pub fn own(&self) -> &Canonical {
+        self.stripped.as_ref().unwrap_or(&self.sent)
+    }
 }
 
 /// A person's denial of exactly this call.
@@ -39,21 +121,35 @@ pub(crate) struct CallDenial<'a> {
 }
 
 impl<'a> ToolCall<'a> {
+    /// Builds a call with arguments that the host has read. Without a server it means the only disclosed tool of this
+    /// name, as for [`by_name`](Self::by_name).
+    #[must_use]
+    pub const fn from_read(
+        call_id: &'a str,
+        server: Option<&'a str>,
+        name: &'a str,
+        args: &'a CallArgs,
+    ) -> Self {
+        Self::of(call_id, server, name, SentArgs::Value(args))
+    }
+
     /// Builds a call of the tool `name` of `server` with `args`, the JSON text of an object.
     #[must_use]
     pub const fn new(call_id: &'a str, server: &'a str, name: &'a str, args: &'a [u8]) -> Self {
-        let mut call = Self::by_name(call_id, name, args);
-        call.server = Some(server);
-        call
+        Self::of(call_id, Some(server), name, SentArgs::Text(args))
     }
 
     /// Builds a call of the only disclosed tool of this name. If several servers have a tool of that name, the gate
     /// refuses it.
     #[must_use]
     pub const fn by_name(call_id: &'a str, name: &'a str, args: &'a [u8]) -> Self {
+        Self::of(call_id, None, name, SentArgs::Text(args))
+    }
+
+    const fn of(call_id: &'a str, server: Option<&'a str>, name: &'a str, args: SentArgs<'a>) -> Self {
         Self {
             call_id,
-            server: None,
+            server,
             name,
             args,
             ask: None,

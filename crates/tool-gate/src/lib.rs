@@ -1,7 +1,7 @@
 //! The gate: decides about every tool call in one fixed order, fails closed, and records each decision before the
 //! caller gets it. Refusals beyond a rate are recorded as sums ([`Refusals`]).
 //!
-//! One [`ToolGate`] serves one session of one agent on behalf of one principal. Its input is a [`ToolCall`], raw and
+//! One [`ToolGate`] serves one session of one agent on behalf of one principal. Its input is a [`ToolCall`],
 //! unchecked. Its output is an [`AcceptedCall`], which only the gate can make and which dispatch consumes, or a
 //! [`Rejection`] with a stable code.
 //!
@@ -64,7 +64,7 @@ mod tests;
 pub use accepted::{AcceptedCall, InFlight};
 pub use alarm::{Alarm, AlarmAction, AlarmRule, AlarmRuleError, AlarmState};
 pub use builder::{OpenError, ToolGateBuilder};
-pub use call::ToolCall;
+pub use call::{CallArgs, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, ToolCall, own_arguments};
 pub use code::{RejectionCode, Retry};
 pub use countersign_audit_log::{OutcomeKind, Signal};
 pub use counts::{Counts, Window};
@@ -91,5 +91,4 @@ pub use settings::{ApprovalSettings, GateLimits, ProposalSettings};
 pub use simulate::{Answer, Basis, HostChecks, Missing, Simulated, Simulation};
 pub use snapshot::{AgentSnapshot, CountsSnapshot, Standing, StatsSnapshot};
 pub use stats::CallStats;
-pub use steps::read::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER, own_arguments};
 pub use user_check::{CheckedCall, UserCheck};

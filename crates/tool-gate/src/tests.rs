@@ -37,6 +37,7 @@ mod proposals;
 mod quarantine_races;
 mod quarantines;
 mod questions;
+mod read_args;
 mod recording;
 mod renewals;
 mod session_ends;

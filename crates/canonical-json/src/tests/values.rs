@@ -231,6 +231,45 @@ fn a_limit_is_the_last_value_that_is_accepted() {
 }
 
 #[test]
+fn read_value_is_held_to_other_limits_like_its_text() {
+    let texts: [&[u8]; 8] = [
+        b"7",
+        b"[]",
+        br#"{"a":{"b":[1,2,3]}}"#,
+        b"[[],[[]],1]",
+        b"[1,2,3]",
+        b"[[1,2,3],[1]]",
+        br#"{"a":1,"b":2}"#,
+        b"[[[]]]",
+    ];
+    for text in texts {
+        let value = read(text, Recipe::Jcs1, &Limits::hard_caps()).unwrap();
+        for (bytes, depth, width) in
+            [(100, 3, 3), (100, 2, 3), (100, 1, 3), (100, 0, 3), (100, 3, 2), (100, 3, 0), (6, 3, 3)]
+        {
+            let limits = Limits::default().with_max_bytes(bytes).unwrap();
+            let limits = limits.with_max_depth(depth).unwrap().with_max_width(width).unwrap();
+            assert_eq!(
+                value.check_limits(&limits),
+                read(text, Recipe::Jcs1, &limits).map(drop),
+                "{limits:?}"
+            );
+        }
+    }
+    let sent = read(br#"{"a":[[1]],"b":2}"#, Recipe::Jcs1, &Limits::default()).unwrap();
+    let flat = Limits::default().with_max_depth(1).unwrap();
+    assert!(sent.check_limits(&flat).is_err());
+    assert!(sent.without(&["a"]).check_limits(&flat).is_ok());
+}
+
+#[test]
+fn empty_object_is_the_one_that_is_read() {
+    let empty = Canonical::empty_object(Recipe::Jcs1);
+    assert_eq!(empty, read(b"{}", Recipe::Jcs1, &Limits::default()).unwrap());
+    assert_eq!((empty.value().kind(), empty.value().len()), (Kind::Object, 0));
+}
+
+#[test]
 fn limits_above_the_hard_caps_are_refused() {
     let limits = Limits::default();
     assert_eq!((limits.max_bytes(), limits.max_depth(), limits.max_width()), (1 << 20, 32, 65_536));

@@ -1,7 +1,8 @@
-use countersign_canonical_json::Canonical;
 use countersign_committed_plan::{CommittedPlan, PlanRoot, VerifiedStep, VerifiedTrace};
-use countersign_core::ToolId;
-use countersign_tool_gate::{AcceptedCall, ApprovalRequest, CallError, Rejection, RejectionCode, ToolCall};
+use countersign_core::{ServerName, ToolId};
+use countersign_tool_gate::{
+    AcceptedCall, ApprovalRequest, CallArgs, CallError, Rejection, RejectionCode, ToolCall,
+};
 
 use crate::approver::Approval;
 use crate::error::RunError;
@@ -56,7 +57,7 @@ impl Waiting {
 struct Call {
     id: String,
     tool: WrittenTool,
-    args: Canonical,
+    args: CallArgs,
 }
 
 impl<'r> Running<'r> {
@@ -119,9 +120,11 @@ impl<'r> Running<'r> {
     fn read(&mut self, text: &str) -> Result<Option<Call>, TurnTextError> {
         let turn = TurnText::parse(text, self.runner.run_limits())?;
         match turn.action() {
-            TurnAction::Call(tool) => {
-                Ok(Some(Call { id: self.call_id(), tool: tool.clone(), args: turn.args().clone() }))
-            }
+            TurnAction::Call(tool) => Ok(Some(Call {
+                id: self.call_id(),
+                tool: tool.clone(),
+                args: CallArgs::new(turn.args().clone()),
+            })),
             TurnAction::Next if self.calls > 0 => {
                 self.leave();
                 Ok(None)
@@ -198,11 +201,8 @@ impl<'r> Running<'r> {
 
     /// INVARIANT: the gate receives the turn's own tool and arguments, and the current step. It compares them with the plan.
     fn check(&self, call: &Call, approval: &Approval) -> Result<AcceptedCall, Rejection> {
-        let (name, args) = (call.tool.name().as_str(), call.args.bytes());
-        let asked = match call.tool.server() {
-            Some(server) => ToolCall::new(&call.id, server.as_str(), name, args),
-            None => ToolCall::by_name(&call.id, name, args),
-        };
+        let (server, name) = (call.tool.server().map(ServerName::as_str), call.tool.name().as_str());
+        let asked = ToolCall::from_read(&call.id, server, name, &call.args);
         let asked = asked.ask(&self.goal).plan_step(self.position);
         self.runner.gate().check(&match approval {
             Approval::Token(token) => asked.approval(token),

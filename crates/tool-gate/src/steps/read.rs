@@ -2,36 +2,15 @@
 
 use std::borrow::Cow;
 
-use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, ValueRef, read};
+use countersign_canonical_json::{Canonical, JsonError, JsonErrorKind, Kind, Limits, ValueRef, read};
 use countersign_committed_plan::{PlanLimits, PlanProblem, StepProof};
 use countersign_core::{CallId, IdError, RequestId, ServerName, ToolName};
 
 use super::{Deciding, ParsedCall};
-use crate::call::{ARGS_RECIPE, ToolCall};
+use crate::call::{ARGS_RECIPE, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, SentArgs, ToolCall, own_arguments};
 use crate::code::RejectionCode;
 use crate::findings::Findings;
 use crate::rejection::Refusal;
-
-/// Member of the arguments that holds a proposal.
-pub const PROPOSAL_MEMBER: &str = "__pic";
-
-/// Member of the arguments by which the agent's side correlates the request.
-pub const REQUEST_ID_MEMBER: &str = "__pic_request_id";
-
-/// Strips the reserved members from the arguments of a call. Tool, schemas, approvals, proposals and records see the rest.
-/// Members of those names further down are the tool's own.
-///
-/// ```
-/// use countersign_canonical_json::{Limits, Recipe, read};
-/// let sent = br#"{"to":"bob","__pic_request_id":"r-7","__pic":{"protocol":"PIC/1.0"}}"#;
-/// let sent = read(sent, Recipe::Jcs1, &Limits::default())?;
-/// assert_eq!(countersign_tool_gate::own_arguments(sent).as_str(), r#"{"to":"bob"}"#);
-/// # Ok::<(), countersign_canonical_json::JsonError>(())
-/// ```
-#[must_use]
-pub fn own_arguments(sent: Canonical) -> Canonical {
-    sent.without(&[PROPOSAL_MEMBER, REQUEST_ID_MEMBER])
-}
 
 /// Id and names of a call.
 pub(crate) struct CallNames {
@@ -60,14 +39,7 @@ pub(crate) fn read_call(deciding: &mut Deciding<'_>, names: CallNames) -> Result
     if call.approvals.len() > terms.limits.approvals {
         return Err(Refusal::new(RejectionCode::LimitExceeded, "too many approvals came with the call"));
     }
-    let sent = read(call.args, ARGS_RECIPE, &terms.limits.args).map_err(|error| {
-        use JsonErrorKind::{TooDeep, TooLarge, TooWide};
-        let too_much = matches!(error.kind(), TooLarge | TooDeep | TooWide);
-        let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
-        Refusal::new(code, format!("arguments: {error}"))
-    })?;
-    let mut reserved = Reserved::of(&sent);
-    let args = own_arguments(sent);
+    let (mut reserved, args) = read_args(call.args, &terms.limits.args)?;
     findings.args = Some(args.digest());
     if args.value().kind() != Kind::Object {
         return Err(malformed("arguments are not an object"));
@@ -81,6 +53,31 @@ pub(crate) fn read_call(deciding: &mut Deciding<'_>, names: CallNames) -> Result
     let proof = call.plan_proof.map(read_proof).transpose()?;
     let CallNames { call_id, server, name } = names;
     Ok(ParsedCall { call_id, server, name, args, reserved_proposal: reserved.proposal, proof })
+}
+
+/// Reads the arguments, or takes the value that the host has read, within the gate's limits.
+fn read_args(sent: SentArgs<'_>, limits: &Limits) -> Result<(Reserved, Canonical), Refusal> {
+    let refused = |error: JsonError| {
+        use JsonErrorKind::{TooDeep, TooLarge, TooWide};
+        let too_much = matches!(error.kind(), TooLarge | TooDeep | TooWide);
+        let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
+        Refusal::new(code, format!("arguments: {error}"))
+    };
+    match sent {
+        SentArgs::Text(text) => {
+            let sent = read(text, ARGS_RECIPE, limits).map_err(refused)?;
+            Ok((Reserved::of(&sent), own_arguments(sent)))
+        }
+        SentArgs::Value(args) if args.sent().recipe() != ARGS_RECIPE => {
+            Err(malformed("arguments were read by another recipe"))
+        }
+        SentArgs::Value(args) => {
+            args.sent().check_limits(limits).map_err(refused)?;
+            // The copy has the digest, so that it is computed once.
+            let _ = args.own().digest();
+            Ok((Reserved::of(args.sent()), args.own().clone()))
+        }
+    }
 }
 
 fn read_proof(json: &[u8]) -> Result<StepProof, Refusal> {

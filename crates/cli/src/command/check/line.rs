@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use countersign_canonical_json::{Canonical, Kind, ValueRef};
 use countersign_core::Digest;
-use countersign_tool_gate::{PROPOSAL_MEMBER, own_arguments};
+use countersign_tool_gate::{CallArgs, PROPOSAL_MEMBER};
 
 /// One call as a line of input states it. Only the form is checked.
 #[derive(Debug)]
@@ -10,7 +10,7 @@ pub(crate) struct CallLine<'a> {
     pub(crate) call_id: &'a str,
     pub(crate) server: Option<&'a str>,
     pub(crate) tool: &'a str,
-    pub(crate) args: Canonical,
+    pub(crate) args: CallArgs,
     pub(crate) ask: Option<&'a str>,
     pub(crate) approval: Option<&'a str>,
     pub(crate) proposal: Option<Canonical>,
@@ -58,7 +58,7 @@ impl<'a> CallLine<'a> {
             call_id: call_id.ok_or_else(|| bad("the line has no call_id"))?,
             server: text("server"),
             tool: text("tool").ok_or_else(|| bad("the line has no tool"))?,
-            args: line.subtree(args),
+            args: CallArgs::new(line.subtree(args)),
             ask: text("ask"),
             approval: text("approval"),
             proposal: value.get("proposal").map(|proposal| line.subtree(proposal)),
@@ -68,11 +68,11 @@ impl<'a> CallLine<'a> {
 
     /// Returns the digest of the arguments that the tool would receive.
     pub(crate) fn args_digest(&self) -> Digest {
-        own_arguments(self.args.clone()).digest()
+        self.args.own().digest()
     }
 
     /// Returns `true` if the arguments contain a proposal.
     pub(crate) fn has_proposal_among_args(&self) -> bool {
-        self.args.value().get(PROPOSAL_MEMBER).is_some()
+        self.args.sent().value().get(PROPOSAL_MEMBER).is_some()
     }
 }

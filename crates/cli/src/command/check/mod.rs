@@ -219,12 +219,9 @@ impl Check {
             }
         };
         let args_digest = call.args_digest();
-        // The gate reads the canonical text of this reading of the line, within its own limits.
-        let args = call.args.bytes();
-        let mut asked = match call.server.or_else(|| self.default_server(gate, call.tool)) {
-            Some(server) => ToolCall::new(call.call_id, server, call.tool, args),
-            None => ToolCall::by_name(call.call_id, call.tool, args),
-        };
+        let server = call.server.or_else(|| self.default_server(gate, call.tool));
+        // The gate holds the value of this one reading of the line to its own limits.
+        let mut asked = ToolCall::from_read(call.call_id, server, call.tool, &call.args);
         if let Some(ask) = call.ask {
             asked = asked.ask(ask);
         }

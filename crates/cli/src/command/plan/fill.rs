@@ -1,7 +1,7 @@
 use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read, write_string};
 use countersign_committed_plan::{CommittedPlan, DYNAMIC};
 use countersign_core::ToolId;
-use countersign_tool_gate::own_arguments;
+use countersign_tool_gate::CallArgs;
 
 use super::counted;
 use crate::command::json::malformed;
@@ -16,7 +16,7 @@ pub(super) struct PlannedRun {
     pub(super) tool: ToolId,
     pub(super) call_id: String,
     /// Arguments with every open place filled.
-    pub(super) args: Canonical,
+    pub(super) args: CallArgs,
 }
 
 impl PlannedRun {
@@ -81,7 +81,7 @@ pub(super) fn runs(plan: &CommittedPlan, fill: Option<&Canonical>) -> Result<Vec
             let tool = step.tool().clone();
             let args = read(args.as_bytes(), Recipe::Jcs1, &Limits::default())
                 .map_err(|error| malformed(&error).about(format!("step {number} ({tool})")))?;
-            runs.push(PlannedRun { step: number, tool, call_id, args });
+            runs.push(PlannedRun { step: number, tool, call_id, args: CallArgs::new(args) });
         }
     }
     Ok(runs)
@@ -93,7 +93,7 @@ pub(super) fn check_args(runs: &[PlannedRun], session: &PreparedSession) -> Resu
     let view = session.registry().view();
     for run in runs {
         let Some(rules) = session.contract().disclosed(&view, &run.tool) else { continue };
-        rules.check_args(&own_arguments(run.args.clone())).map_err(|error| {
+        rules.check_args(run.args.own()).map_err(|error| {
             Failure::refused(error.code(), format!("{}: {error}; nothing was started", run.of_step()))
         })?;
     }
@@ -170,7 +170,7 @@ mod tests {
         let plan = unchecked(Plan::new(context, vec![step]).unwrap()).unwrap();
         let fill = read(fill.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
         let runs = runs(&plan, Some(&fill)).map_err(|failure| failure.code())?;
-        Ok(runs.into_iter().map(|run| run.args.as_str().to_owned()).collect())
+        Ok(runs.into_iter().map(|run| run.args.sent().as_str().to_owned()).collect())
     }
 
     const OPEN: &str = r#"{"to":"bob","n":0.1,"lines":[{"text":"<DYNAMIC>"},7],"body":"<DYNAMIC>"}"#;

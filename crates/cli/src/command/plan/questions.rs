@@ -6,9 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use countersign_committed_plan::{CommittedPlan, Plan};
 use countersign_core::{CallId, OperatorId};
 use countersign_registry::ApprovalRule;
-use countersign_tool_gate::{
-    ApprovalRequest, PlanSettings, RejectionCode, StartPlanError, ToolGate, own_arguments,
-};
+use countersign_tool_gate::{ApprovalRequest, PlanSettings, RejectionCode, StartPlanError, ToolGate};
 
 use super::approval::{Answer, Approvals, Question};
 use super::commit::needing;
@@ -231,7 +229,7 @@ pub(super) fn request_of(
     run: &PlannedRun,
 ) -> Result<ApprovalRequest, StartPlanError> {
     let call_id = CallId::new(&run.call_id).map_err(|_| RejectionCode::MalformedCall)?;
-    gate.step_approval_request(committed, run.step, &call_id, &own_arguments(run.args.clone()))
+    gate.step_approval_request(committed, run.step, &call_id, run.args.own())
 }
 
 /// Names the call for a person.

@@ -107,7 +107,7 @@ impl Steps<'_> {
 
     fn call<'c>(&'c self, run: &'c PlannedRun, call_id: &'c str) -> ToolCall<'c> {
         let (server, name) = (run.tool.server().as_str(), run.tool.name().as_str());
-        let call = ToolCall::new(call_id, server, name, run.args.bytes()).plan_step(run.step);
+        let call = ToolCall::from_read(call_id, Some(server), name, &run.args).plan_step(run.step);
         match self.goal {
             Some(goal) => call.ask(goal),
             None => call,
