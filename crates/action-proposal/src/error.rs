@@ -1,6 +1,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use countersign_core::Coded;
+
 /// Refusal code of a proposal. The `PIC_*` names come from the `errors` registry of PIC/1.0 and are never renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -135,6 +137,12 @@ impl ProposalError {
     #[must_use]
     pub fn detail(&self) -> String {
         format!("{}: {}", self.place, self.rule)
+    }
+}
+
+impl Coded for ProposalError {
+    fn code(&self) -> &'static str {
+        self.code.as_str()
     }
 }
 

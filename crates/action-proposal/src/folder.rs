@@ -27,6 +27,8 @@ impl FolderError {
     }
 }
 
+countersign_core::coded!(FolderError);
+
 /// Evidence in the files of one folder and its subfolders.
 ///
 /// ```

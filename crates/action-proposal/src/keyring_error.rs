@@ -101,3 +101,5 @@ impl KeyringError {
         }
     }
 }
+
+countersign_core::coded!(KeyringError);

@@ -29,6 +29,8 @@ impl PolicyError {
     }
 }
 
+countersign_core::coded!(PolicyError);
+
 /// Operator's policy: the impact of each tool, and the impacts that need a proposal or evidence.
 ///
 /// The format is PIC/1.0's policy file. It can only tighten: money, privacy and irreversible always need a proposal

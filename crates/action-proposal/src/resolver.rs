@@ -68,6 +68,8 @@ impl ResolveError {
     }
 }
 
+countersign_core::coded!(ResolveError);
+
 /// Fetches evidence by reference.
 ///
 /// An implementation passes every byte through [`EvidenceBudget::read`], which counts and hashes in one pass: the

@@ -160,6 +160,8 @@ impl ProposalSpendError {
     }
 }
 
+countersign_core::coded!(ProposalSpendError);
+
 /// Proof that a verified proposal's attestations, and a use of each endorsement, were spent on one act. Cannot be
 /// copied.
 #[derive(Debug)]

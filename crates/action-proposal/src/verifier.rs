@@ -30,6 +30,8 @@ impl VerifierError {
     }
 }
 
+countersign_core::coded!(VerifierError);
+
 /// Whether evidence is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EvidenceCheck {

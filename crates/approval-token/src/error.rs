@@ -129,3 +129,5 @@ impl PendingError {
         }
     }
 }
+
+countersign_core::coded!(MintError, ApprovalError, PendingError);

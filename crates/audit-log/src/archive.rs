@@ -88,6 +88,8 @@ impl ArchiveError {
     }
 }
 
+countersign_core::coded!(ArchiveError);
+
 /// Manifest of an archive, as canonical JSON.
 #[derive(serde::Serialize)]
 struct Manifest<'a> {

@@ -128,6 +128,8 @@ impl ClosingError {
     }
 }
 
+countersign_core::coded!(ClosingError);
+
 impl ClosingNote {
     /// Builds a note of these sums, to be signed by the key of the folder's first log.
     pub(crate) fn new(

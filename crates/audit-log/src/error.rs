@@ -103,3 +103,5 @@ impl AuditError {
         }
     }
 }
+
+countersign_core::coded!(AuditError);

@@ -170,6 +170,8 @@ impl LogError {
     }
 }
 
+countersign_core::coded!(LogError);
+
 impl From<LogError> for AuditError {
     fn from(error: LogError) -> Self {
         if let LogError::Io(error) = error { Self::Unavailable(error) } else { Self::Log(Box::new(error)) }

@@ -67,6 +67,8 @@ impl LogStateError {
     }
 }
 
+countersign_core::coded!(LogStateError);
+
 impl From<StateFileError> for LogStateError {
     fn from(error: StateFileError) -> Self {
         if let StateFileError::Untrusted(error) = error {

@@ -67,6 +67,8 @@ impl ReceiptError {
     }
 }
 
+countersign_core::coded!(ReceiptError);
+
 /// Proof that one record is in a log: the record's line as written, the hashes from it to a root, and a checkpoint with
 /// that root. A verifier needs only the log's public key, and no connection.
 ///

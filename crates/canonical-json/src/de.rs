@@ -42,6 +42,8 @@ impl DeError {
     }
 }
 
+countersign_core::coded!(DeError);
+
 impl fmt::Display for DeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.offset {

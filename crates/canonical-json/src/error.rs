@@ -120,3 +120,5 @@ impl JsonErrorKind {
         }
     }
 }
+
+countersign_core::coded!(JsonError, JsonErrorKind);

@@ -23,6 +23,8 @@ impl LimitsError {
     }
 }
 
+countersign_core::coded!(LimitsError);
+
 /// Limits of one reading. Each is the largest accepted value.
 ///
 /// While reading, a [`Reader`](crate::Reader) uses at most about 30 bytes of memory per byte of input.

@@ -14,6 +14,8 @@ impl RecipeError {
     }
 }
 
+countersign_core::coded!(RecipeError);
+
 /// A way to read and canonicalise bytes. Records name the recipe beside each digest.
 ///
 /// All recipes are equally strict and write the same text for the same value. They differ only in the numbers they

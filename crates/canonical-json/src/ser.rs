@@ -30,6 +30,8 @@ impl SerializeError {
     }
 }
 
+countersign_core::coded!(SerializeError);
+
 /// Returns the canonical form of one of the program's own values, under [`Recipe::Jcs1`] and [`Limits::hard_caps`].
 ///
 /// NaN and infinity become `null`, as in `serde_json`.

@@ -132,3 +132,5 @@ impl BreachesError {
         "PLAN_BREACHES_OUT_OF_RANGE"
     }
 }
+
+countersign_core::coded!(PlanBreach, BreachesError);

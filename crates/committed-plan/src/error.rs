@@ -250,3 +250,5 @@ impl FinishError {
         }
     }
 }
+
+countersign_core::coded!(PlanError, PlanProblem, CommitError, PlanUseError, FinishError);

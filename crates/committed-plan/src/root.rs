@@ -26,6 +26,8 @@ impl PlanSealError {
     }
 }
 
+countersign_core::coded!(PlanSealError);
+
 /// Identifies a committed plan: the root of the Merkle tree over its header and its steps. An approval of the whole
 /// plan binds its [`digest`](Self::digest).
 ///

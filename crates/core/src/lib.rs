@@ -5,6 +5,7 @@
 //! construction: `FromStr`, `TryFrom` and `Deserialize` run the same check.
 
 mod clock;
+mod coded;
 mod digest;
 mod error_chain;
 mod id;
@@ -19,6 +20,7 @@ mod tool;
 mod tests;
 
 pub use clock::{Clock, ClockError, ManualClock, SystemClock};
+pub use coded::Coded;
 pub use digest::{Digest, DigestBuilder, DigestError};
 pub use error_chain::error_chain;
 pub use id::{

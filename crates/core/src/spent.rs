@@ -108,3 +108,5 @@ impl SpendError {
         }
     }
 }
+
+crate::coded!(SpendError);

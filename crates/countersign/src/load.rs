@@ -70,6 +70,8 @@ impl LoadError {
     }
 }
 
+countersign_core::coded!(LoadError);
+
 /// Overrides the defaults of [`Countersign::load`].
 #[must_use]
 pub struct CountersignBuilder {

@@ -54,6 +54,8 @@ impl SessionError {
     }
 }
 
+countersign_core::coded!(SessionError);
+
 impl std::fmt::Debug for SessionBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SessionBuilder").field("session", self.request.session()).finish_non_exhaustive()

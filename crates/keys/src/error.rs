@@ -142,3 +142,5 @@ impl EnvelopeError {
         }
     }
 }
+
+countersign_core::coded!(KeyError, SignatureError, TagError, KeyringError, EnvelopeError);

@@ -105,6 +105,8 @@ impl KeyFileError {
     }
 }
 
+countersign_core::coded!(KeyFileError);
+
 /// A key of any kind, for commands that display keys.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -78,6 +78,8 @@ impl RootError {
     }
 }
 
+countersign_core::coded!(RootError);
+
 /// The trusted operators' keys and the number of them that must sign. Immutable: another root comes from
 /// [`update`](Self::update) or from another file that a person chose.
 ///

@@ -45,6 +45,8 @@ impl SealError {
     }
 }
 
+countersign_core::coded!(SealError);
+
 impl From<TagError> for SealError {
     fn from(_: TagError) -> Self {
         Self::Invalid

@@ -91,6 +91,8 @@ impl FileError {
     }
 }
 
+countersign_core::coded!(UntrustedFile, FileError);
+
 impl From<io::Error> for FileError {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::NotFound { Self::Missing } else { Self::Unreadable(error) }

@@ -72,3 +72,5 @@ impl CallIdError {
         "CALL_ID_UNAVAILABLE"
     }
 }
+
+countersign_core::coded!(SettingsError, GatewayError, CallIdError);

@@ -19,6 +19,8 @@ impl GatewayNotice {
     }
 }
 
+countersign_core::coded!(GatewayNotice);
+
 impl std::fmt::Display for GatewayNotice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)

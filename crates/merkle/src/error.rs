@@ -101,3 +101,5 @@ impl ProofError {
         }
     }
 }
+
+countersign_core::coded!(HashError, HeadError, TreeError, ProofError);

@@ -85,3 +85,5 @@ impl AskDrift {
         }
     }
 }
+
+countersign_core::coded!(PinError, AskDrift);

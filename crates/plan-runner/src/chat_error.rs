@@ -92,3 +92,5 @@ impl ChatError {
         }
     }
 }
+
+countersign_core::coded!(ChatError);

@@ -142,3 +142,5 @@ impl RunError {
         }
     }
 }
+
+countersign_core::coded!(RunError);

@@ -69,6 +69,8 @@ impl FlowRulesError {
     }
 }
 
+countersign_core::coded!(FlowRulesError);
+
 /// Builder of [`FlowRules`].
 #[derive(Clone, Debug, Default)]
 #[must_use]

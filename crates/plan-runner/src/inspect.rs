@@ -82,6 +82,8 @@ impl Halt {
     }
 }
 
+countersign_core::coded!(Halt);
+
 /// Shows the code and the step, but not the inspector's reason.
 impl fmt::Debug for Halt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -33,6 +33,8 @@ impl ModelError {
     }
 }
 
+countersign_core::coded!(ModelError);
+
 /// Makes plans and, once a plan has run, the final answer. Its texts are parsed strictly. It sees no tool result before the
 /// whole plan is verified.
 pub trait Planner {

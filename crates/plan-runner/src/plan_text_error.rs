@@ -109,3 +109,5 @@ impl PlanTextProblem {
         }
     }
 }
+
+countersign_core::coded!(PlanTextError, PlanTextProblem);

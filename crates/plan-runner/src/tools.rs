@@ -23,6 +23,8 @@ impl ToolError {
     }
 }
 
+countersign_core::coded!(ToolError);
+
 /// Runs the tools. Called only for calls that the gate has accepted, once for each.
 ///
 /// ```

@@ -86,6 +86,8 @@ impl TurnTextError {
     }
 }
 
+countersign_core::coded!(TurnTextError);
+
 impl TurnText {
     /// Reads a responder's text.
     ///

@@ -76,3 +76,5 @@ impl ArgsError {
         }
     }
 }
+
+countersign_core::coded!(ArgsError);

@@ -177,6 +177,8 @@ impl ContentProblem {
     }
 }
 
+countersign_core::coded!(ContentError, ContentProblem);
+
 /// Failure to create a constraint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -50,6 +50,8 @@ impl ContractError {
     }
 }
 
+countersign_core::coded!(ContractError);
+
 /// Rights of one session, taken from the registry alone.
 ///
 /// A contract is an upper bound. A call needs a tool that both the contract and the current registry allow

@@ -37,6 +37,8 @@ impl DefinitionError {
     }
 }
 
+countersign_core::coded!(DefinitionError);
+
 /// Digest of a tool's definition as its server lists it: recipe `tool-def-1`.
 ///
 /// Covers name, title, description, input and output schema and annotations, if present. Other members (`_meta`,

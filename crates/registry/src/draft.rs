@@ -37,6 +37,8 @@ impl DraftError {
     }
 }
 
+countersign_core::coded!(DraftError);
+
 /// Draft of a registry: agents, tools and revocations, checked but not signed.
 ///
 /// ```

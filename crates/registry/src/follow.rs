@@ -63,6 +63,8 @@ impl RefreshError {
     }
 }
 
+countersign_core::coded!(RefreshError);
+
 /// Callback for failures.
 pub(crate) type Report = Box<dyn Fn(&RefreshError) + Send + Sync>;
 

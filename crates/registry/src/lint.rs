@@ -61,6 +61,8 @@ impl Finding {
     }
 }
 
+countersign_core::coded!(Finding);
+
 impl RegistryDraft {
     /// Finds valid content that is probably a mistake: in tools by name, then in agents, then in the whole draft.
     #[must_use]

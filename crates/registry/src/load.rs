@@ -133,6 +133,8 @@ impl RegistryError {
     }
 }
 
+countersign_core::coded!(RegistryError);
+
 /// Verifies a signed registry against a trust root and a mark, for inspection. Raises no mark and loads nothing.
 ///
 /// # Errors

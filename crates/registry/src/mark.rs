@@ -170,6 +170,8 @@ impl MarkError {
     }
 }
 
+countersign_core::coded!(MarkError);
+
 /// Store of the high-water mark of one registry.
 ///
 /// A party that can delete the stored mark can roll the registry back at the next start. Keep it with the operator's

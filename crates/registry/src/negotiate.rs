@@ -134,6 +134,8 @@ impl NegotiateError {
     }
 }
 
+countersign_core::coded!(NegotiateError);
+
 impl From<FreshnessError> for NegotiateError {
     fn from(error: FreshnessError) -> Self {
         Self::Agent(error.into())

@@ -34,6 +34,8 @@ impl FreshnessError {
     }
 }
 
+countersign_core::coded!(FreshnessError);
+
 /// Times of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validity {

@@ -33,6 +33,8 @@ impl AgentError {
     }
 }
 
+countersign_core::coded!(AgentError);
+
 /// Verified registry whose mark is not stored yet. Its revocations count, and it allows nothing.
 #[derive(Debug)]
 pub(crate) struct Pending {

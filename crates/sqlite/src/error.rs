@@ -57,6 +57,8 @@ impl OpenError {
     }
 }
 
+countersign_core::coded!(OpenError);
+
 impl From<rusqlite::Error> for OpenError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as C;

@@ -101,6 +101,8 @@ impl CheckpointError {
     }
 }
 
+countersign_core::coded!(CheckpointError);
+
 /// Size and root hash of a log (C2SP tlog-checkpoint, RFC 9162, section 4.9).
 ///
 /// The text form has three lines: the origin, the size in decimal, and the root in base64. Extension lines are neither

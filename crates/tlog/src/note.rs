@@ -72,6 +72,8 @@ impl NoteError {
     }
 }
 
+countersign_core::coded!(NoteError);
+
 /// Signs a text and returns the note: the text, an empty line, the signature line.
 ///
 /// # Errors

@@ -68,6 +68,8 @@ impl SubmissionError {
     }
 }
 
+countersign_core::coded!(SubmissionError);
+
 /// Builds the requests to one witness and verifies its answers (C2SP tlog-witness, `add-checkpoint`). It sends nothing.
 /// A caller with a connection posts [`body`](Self::body) and passes the answer to [`answer`](Self::answer); if that
 /// returns `None`, the caller does so once more.

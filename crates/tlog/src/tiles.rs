@@ -51,6 +51,8 @@ impl TilesError {
     }
 }
 
+countersign_core::coded!(TilesError);
+
 /// Converts a log into files that any web server can serve and any client of C2SP tlog-tiles can audit: `checkpoint`,
 /// tiles of hashes `tile/<level>/<index>[.p/<width>]` and bundles of entries `tile/entries/<index>[.p/<width>]`.
 ///

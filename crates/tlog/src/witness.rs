@@ -157,6 +157,8 @@ impl WitnessRefusal {
     }
 }
 
+countersign_core::coded!(WitnessRefusal);
+
 /// State of a witness for one log: the log's key and the latest checkpoint.
 ///
 /// This is a plain value. The witness must store the checkpoint that [`check`](Self::check) returns, atomically with

@@ -72,6 +72,8 @@ impl AlarmRuleError {
     }
 }
 
+countersign_core::coded!(AlarmRuleError);
+
 /// A drop from 0.9 to 0.7, and at most one false alarm in 10,000 decisions: one refused call in ten is usual, and three
 /// in ten are not.
 impl Default for AlarmRule {

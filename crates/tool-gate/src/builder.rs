@@ -56,6 +56,8 @@ impl OpenError {
     }
 }
 
+countersign_core::coded!(OpenError);
+
 /// Settings of a gate. The mandatory ones are the arguments of [`ToolGate::builder`].
 #[must_use]
 pub struct ToolGateBuilder {

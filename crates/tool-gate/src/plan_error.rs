@@ -126,3 +126,5 @@ impl HaltPlanError {
         }
     }
 }
+
+countersign_core::coded!(StartPlanError, FinishPlanError, HaltPlanError);

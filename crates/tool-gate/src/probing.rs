@@ -51,6 +51,8 @@ impl SignalRuleError {
     }
 }
 
+countersign_core::coded!(SignalRuleError);
+
 impl SignalRule {
     /// Builds a rule.
     ///

@@ -71,6 +71,8 @@ impl QuarantineError {
     }
 }
 
+countersign_core::coded!(QuarantineError);
+
 /// Keeps quarantines in memory: for several [`CallStats`](crate::CallStats) of one process, and for tests. They are
 /// lost when the process ends.
 ///

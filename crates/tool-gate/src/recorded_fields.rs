@@ -63,6 +63,8 @@ impl RecordedFieldsError {
     }
 }
 
+countersign_core::coded!(RecordedFieldsError);
+
 impl RecordedFields {
     /// Builds an empty list, which records no values.
     #[must_use]

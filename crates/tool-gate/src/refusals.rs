@@ -48,6 +48,8 @@ impl RefusalRateError {
     }
 }
 
+countersign_core::coded!(RefusalRateError);
+
 impl RefusalRate {
     /// Default for calls: 1,000, then 10 a second.
     pub const CALLS: Self = Self { burst: 1_000, per_second: 10 };

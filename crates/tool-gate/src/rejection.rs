@@ -4,7 +4,7 @@ use countersign_action_proposal::{SpentProposal, VerifiedEvidence};
 use countersign_approval_token::{CallBinding, Partial, ProposalSummary, SpentApproval};
 use countersign_audit_log::Escaped;
 use countersign_canonical_json::Canonical;
-use countersign_core::Timestamp;
+use countersign_core::{Coded, Timestamp};
 
 use crate::code::{RejectionCode, Retry};
 
@@ -94,6 +94,12 @@ impl Rejection {
     #[must_use]
     pub fn approval_request(&self) -> Option<&ApprovalRequest> {
         self.approval_request.as_deref()
+    }
+}
+
+impl Coded for Rejection {
+    fn code(&self) -> &'static str {
+        self.code.as_str()
     }
 }
 

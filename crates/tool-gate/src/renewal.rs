@@ -39,6 +39,8 @@ impl RenewError {
     }
 }
 
+countersign_core::coded!(RenewError);
+
 impl ToolGate {
     /// Continues the session under a newly negotiated contract, for example after the first one has expired. The
     /// contract takes effect with the next decision. A call that was accepted before runs only if the new contract

@@ -58,6 +58,8 @@ impl AttestError {
     }
 }
 
+countersign_core::coded!(AttestError);
+
 /// Unsigned attestation object: a statement that a proposal may raise one of its inputs for one call.
 ///
 /// Times and nonce are mandatory. Other members are written only if set: the strict profile requires the audience and

@@ -80,3 +80,5 @@ impl EndorsementError {
         }
     }
 }
+
+countersign_core::coded!(EndorsementError);

@@ -113,6 +113,8 @@ impl RetireError {
     }
 }
 
+countersign_core::coded!(RetireError);
+
 /// Closes a folder of logs, moves it aside and begins another log in its place, under another origin. It signs a note
 /// of the verified part and of the sums of all files ([`ClosingNote`]). It renames the folder to its name followed by
 /// `.retired-` and the beginning of the note's digest. It then records that in the new log ([`BeganRecord`]). `key` is

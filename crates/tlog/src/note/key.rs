@@ -217,3 +217,5 @@ impl VerifierKeyError {
         }
     }
 }
+
+countersign_core::coded!(VerifierKeyError);
