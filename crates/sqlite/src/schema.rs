@@ -10,8 +10,9 @@ const APPLICATION_ID: i64 = 0x4353_474e;
 /// Version of the schema below (`PRAGMA user_version`).
 const VERSION: i64 = 4;
 
-/// Versions that are upgraded in place, each with its number of schema objects: the first ones of [`SCHEMA`].
-const OLDER: [(i64, usize); 2] = [(2, 7), (3, 10)];
+/// Versions that are upgraded in place, each with its number of schema objects: the first ones of [`SCHEMA`]. The first
+/// stores of version 3 have 8.
+const OLDER: [(i64, usize); 3] = [(2, 7), (3, 8), (3, 10)];
 
 /// Tables and indexes of a store. The statements are compared with those in the file, so that a trigger or a looser
 /// table is detected. New objects come last, where an upgrade adds them.
@@ -89,15 +90,17 @@ pub(crate) struct Identity {
 
 /// Refuses files of other programs and of unsupported versions.
 pub(crate) fn look(db: &Connection) -> Result<Found, OpenError> {
-    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    match (pragma(db, "application_id")?, pragma(db, "user_version")?, tables) {
+    let objects = "SELECT count(*), count(sql) FROM sqlite_schema";
+    let (all, stated): (i64, i64) = db.query_row(objects, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    match (pragma(db, "application_id")?, pragma(db, "user_version")?, all) {
         (0, 0, 0) => Ok(Found::Empty),
         (APPLICATION_ID, VERSION, _) => Ok(Found::Ours),
         (APPLICATION_ID, found, _) => {
-            let older = OLDER.iter().find(|(version, _)| *version == found);
-            older
-                .map(|(_, objects)| Found::Older(*objects))
-                .ok_or(OpenError::Version { found, expected: VERSION })
+            let mut older = OLDER.iter().filter(|(version, _)| *version == found).peekable();
+            older.peek().ok_or(OpenError::Version { found, expected: VERSION })?;
+            let same =
+                older.find(|(_, objects)| usize::try_from(stated).is_ok_and(|found| found == *objects));
+            same.map(|(_, objects)| Found::Older(*objects)).ok_or(OpenError::Corrupt)
         }
         _ => Err(OpenError::Corrupt),
     }

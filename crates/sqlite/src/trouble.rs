@@ -23,8 +23,8 @@ pub(crate) enum Trouble {
 impl Trouble {
     /// Returns `true` if the store can still be used: only after a failure that certainly left the file unchanged.
     pub(crate) fn is_passing(&self) -> bool {
-        let passing =
-            |code| matches!(code, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull);
+        use ErrorCode::{ConstraintViolation, DatabaseBusy, DatabaseLocked, DiskFull};
+        let passing = |code| matches!(code, DatabaseBusy | DatabaseLocked | DiskFull | ConstraintViolation);
         match self {
             Self::Busy => true,
             Self::Poisoned | Self::Replaced | Self::Damaged => false,

@@ -32,3 +32,15 @@ fn alarm_state_of_another_process_is_not_replaced() {
     assert!(!one.keep_alarm_state(&bot, LOG, Some("a"), "c").unwrap());
     assert_eq!(one.alarm_state(&bot, LOG).unwrap().as_deref(), Some("b"));
 }
+
+#[test]
+fn refused_alarm_state_stops_no_spend() {
+    let (_folder, path) = place();
+    let store = SqliteStore::open(&path, at(0)).unwrap();
+    let bot = AgentId::new("bot").unwrap();
+    let too_long = "x".repeat((1 << 20) + 1);
+    assert!(store.keep_alarm_state(&bot, LOG, None, &too_long).is_err());
+    assert_eq!(store.alarm_state(&bot, LOG).unwrap(), None);
+    assert_eq!(spend(&store, &keys(), "t1"), Ok(()));
+    assert_eq!(spend(&store, &keys(), "t1"), Err("APPROVAL_SPENT"));
+}

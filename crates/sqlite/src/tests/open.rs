@@ -270,6 +270,21 @@ fn store_of_version_3_keeps_its_id() {
 }
 
 #[test]
+fn early_store_of_version_3_is_upgraded() {
+    let (_folder, path) = place();
+    older(&path);
+    // The first stores of this version had no `session` and no `reason`.
+    let early: Vec<_> =
+        VERSION_3.lines().filter(|line| !line.contains("session") && !line.contains("reason")).collect();
+    assert_eq!(early.len(), 3);
+    rusqlite::Connection::open(&path).unwrap().execute_batch(&early.join("\n")).unwrap();
+    let store = SqliteStore::open_existing(&path).unwrap();
+    assert_eq!(store.id().as_str(), "000102030405060708090a0b0c0d0e0f");
+    assert_eq!(count(&store, "SELECT count(*) FROM session"), 0);
+    assert_eq!(spend(&store, &keys(), "t1"), Err("APPROVAL_SPENT"));
+}
+
+#[test]
 fn a_changed_store_of_the_older_schema_is_left_as_it_was() {
     let (_folder, path) = place();
     older(&path);
