@@ -47,9 +47,9 @@ impl ToolGate {
     /// discloses its tool, and only until the end of the contract under which it was accepted.
     ///
     /// No budget is reset: call limits, rates, counts, alarm, quarantine, the plan's position and spent approvals
-    /// belong to the session. The pinned goal is valid at least until the new contract's end. A noted definition is
-    /// deleted if the new contract does not disclose its tool. The renewal is recorded before it takes effect, as a
-    /// `session` entry that says `renewed`.
+    /// belong to the session. The pinned goal is valid at least until the new contract's end; a pin that expired before
+    /// the old contract did stays expired. A noted definition is deleted if the new contract does not disclose its tool.
+    /// The renewal is recorded before it takes effect, as a `session` entry that says `renewed`.
     ///
     /// Approvals stay valid until their own expiry; like denials, they bind the registry's version. A host that keeps
     /// denials must keep them beyond [`ApprovalRequest::session_ends`](crate::ApprovalRequest::session_ends), which is
@@ -84,7 +84,7 @@ impl ToolGate {
         let mut record = terms.session_record(now, &contract);
         record.renewed = true;
         recorder.sink.record(&Record::Session(record)).map_err(RenewError::Audit)?;
-        progress.replace_terms(old.under(contract));
+        progress.replace_terms(old.under(contract, now));
         Ok(())
     }
 }

@@ -52,9 +52,14 @@ impl InForce {
         Self { contract: Arc::new(contract), ask: ask.map(Arc::new) }
     }
 
-    /// Returns the terms of the same session under another contract. Its goal is pinned at least until the new end.
-    pub(crate) fn under(&self, contract: SessionContract) -> Self {
-        let ask = self.ask.as_deref().map(|ask| ask.clone().extended_to(contract.expires()));
+    /// Returns the terms of the same session under another contract. Its goal is pinned at least until the new end,
+    /// unless the pin expired before the old contract did.
+    pub(crate) fn under(&self, contract: SessionContract, now: Timestamp) -> Self {
+        let ask = self.ask.as_deref().cloned().map(|ask| {
+            // A pin for the whole session ends with its contract, and may be renewed with it later.
+            let expired = ask.expires() <= now && ask.expires() < self.contract.expires();
+            if expired { ask } else { ask.extended_to(contract.expires()) }
+        });
         Self::new(contract, ask)
     }
 }

@@ -11,6 +11,7 @@ use crate::RejectionCode::*;
 use crate::*;
 use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record, SessionRecord};
 use countersign_core::*;
+use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::*;
 use parking_lot::Mutex;
 
@@ -23,6 +24,20 @@ fn anew(world: &World, gate: &ToolGate, tools: &[&str]) -> SessionContract {
         request = request.wanted_tools(Wanted::these(tools));
     }
     world.registry.negotiate(&request, world.clock.now().unwrap()).unwrap()
+}
+
+/// A pin for the whole session.
+fn pin(world: &World) -> PinnedAsk {
+    let session = SessionId::new("session-1").unwrap();
+    PinnedAsk::pin(GOAL, &session, hour(), world.clock.now().unwrap()).unwrap()
+}
+
+fn builder(world: &World) -> ToolGateBuilder {
+    world.full().pinned_ask(pin(world))
+}
+
+fn gate(world: &World) -> ToolGate {
+    builder(world).open().unwrap()
 }
 
 fn renew(world: &World, gate: &ToolGate) {
@@ -57,7 +72,7 @@ const fn pinned(id: &str) -> ToolCall<'_> {
 #[test]
 fn calls_pass_again_once_the_session_is_renewed() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     end(&world);
     assert_eq!(code(&gate, &search("a")), Some(ContractExpired));
     renew(&world, &gate);
@@ -69,7 +84,7 @@ fn calls_pass_again_once_the_session_is_renewed() {
 #[test]
 fn renewal_is_recorded_as_one_of_the_same_session() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     end(&world);
     reload(&world, 2, r#"{"server": "desk", "name": "mail"}, "#, "");
     renew(&world, &gate);
@@ -117,7 +132,7 @@ fn rates_count_over_renewals() {
 #[test]
 fn tool_that_was_taken_off_is_not_renewed() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     end(&world);
     reload(
         &world,
@@ -136,7 +151,7 @@ fn tool_that_was_taken_off_is_not_renewed() {
 #[test]
 fn contract_of_a_revoked_agent_is_refused() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let contract = anew(&world, &gate, &[]);
     world.registry.revoke(gate.contract().agent());
     assert_eq!(gate.renew(contract).unwrap_err().code(), "AGENT_REVOKED");
@@ -145,7 +160,7 @@ fn contract_of_a_revoked_agent_is_refused() {
 #[test]
 fn expired_contract_is_refused() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let contract = anew(&world, &gate, &[]);
     end(&world);
     assert_eq!(gate.renew(contract).unwrap_err().code(), "CONTRACT_EXPIRED");
@@ -154,7 +169,7 @@ fn expired_contract_is_refused() {
 #[test]
 fn contract_of_another_session_is_refused() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let (session, capped) = (gate.contract().session().clone(), AgentId::new("capped-bot").unwrap());
     let other_agent = NegotiationRequest::new(session.clone(), capped);
     let child = NegotiationRequest::new(session, gate.contract().agent().clone());
@@ -172,7 +187,7 @@ fn contract_of_another_session_is_refused() {
 #[test]
 fn child_session_is_renewed_under_its_renewed_parent() {
     let world = World::new();
-    let parent = world.gate();
+    let parent = gate(&world);
     let (session, agent) = (SessionId::new("session-2").unwrap(), AgentId::new("capped-bot").unwrap());
     let request = NegotiationRequest::new(session, agent);
     let under = |now| world.registry.negotiate_under(&parent.contract(), &request, now);
@@ -210,7 +225,7 @@ impl AuditSink for Failing {
 fn unrecorded_renewal_changes_nothing() {
     let (world, sink) = (World::new(), Arc::new(Failing::default()));
     let gate =
-        world.builder_with(Arc::clone(&sink) as Arc<dyn AuditSink>).pinned_ask(world.pin()).open().unwrap();
+        world.builder_with(Arc::clone(&sink) as Arc<dyn AuditSink>).pinned_ask(pin(&world)).open().unwrap();
     let (contract, pin) = (gate.contract(), gate.pinned_ask());
     end(&world);
     *sink.0.lock() = true;
@@ -227,7 +242,7 @@ fn pinned_goal_lasts_as_long_as_the_renewed_session() {
     let world = World::new();
     let gate = world.gate();
     let before = gate.pinned_ask().unwrap();
-    end(&world);
+    world.clock.advance(Millis::from_secs(1_799)).unwrap();
     renew(&world, &gate);
     let pin = gate.pinned_ask().unwrap();
     assert_eq!(
@@ -240,9 +255,32 @@ fn pinned_goal_lasts_as_long_as_the_renewed_session() {
 }
 
 #[test]
-fn approval_outlasts_a_renewal_until_its_own_end() {
+fn renewal_does_not_revive_an_expired_goal() {
     let world = World::new();
     let gate = world.gate();
+    let before = gate.pinned_ask().unwrap();
+    world.clock.advance(Millis::from_secs(1_800)).unwrap();
+    let asking = ToolCall::new("a", "desk", "asking", b"{}").ask(GOAL);
+    assert_eq!(code(&gate, &asking), Some(AskExpired));
+    renew(&world, &gate);
+    assert_eq!(gate.pinned_ask().unwrap().expires(), before.expires());
+    assert_eq!(code(&gate, &asking), Some(AskExpired));
+}
+
+#[test]
+fn goal_that_ended_with_its_contract_is_renewed_with_it() {
+    let world = World::new();
+    let gate = gate(&world);
+    assert_eq!(gate.pinned_ask().unwrap().expires(), gate.contract().expires());
+    end(&world);
+    renew(&world, &gate);
+    assert_eq!(gate.pinned_ask().unwrap().expires(), gate.contract().expires());
+}
+
+#[test]
+fn approval_outlasts_a_renewal_until_its_own_end() {
+    let world = World::new();
+    let gate = gate(&world);
     world.clock.advance(Millis::from_secs(1_799)).unwrap();
     let (used, late) = (world.approve(&gate, &refund("a")), world.approve(&gate, &refund("b")));
     renew(&world, &gate);
@@ -258,7 +296,7 @@ fn approval_outlasts_a_renewal_until_its_own_end() {
 #[test]
 fn approval_does_not_outlast_its_registry() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let token = world.approve(&gate, &refund("a"));
     world.reload(2, NONE_REVOKED);
     renew(&world, &gate);
@@ -268,7 +306,7 @@ fn approval_does_not_outlast_its_registry() {
 #[test]
 fn plan_goes_on_at_its_place() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let steps = vec![
         step("search", r#"{"query":"T-1001"}"#),
         step("mail", std::str::from_utf8(super::plan_world::MAIL).unwrap()),
@@ -285,7 +323,7 @@ fn plan_goes_on_at_its_place() {
 #[test]
 fn held_call_runs_where_the_new_contract_has_its_tool() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let (first, second) = (gate.check(&search("a")).unwrap(), gate.check(&search("b")).unwrap());
     renew(&world, &gate);
     first.run(|_| Ok::<_, ()>(())).unwrap();
@@ -296,7 +334,7 @@ fn held_call_runs_where_the_new_contract_has_its_tool() {
 #[test]
 fn held_call_ends_with_the_contract_of_its_decision() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let (first, second) = (gate.check(&search("a")).unwrap(), gate.check(&search("b")).unwrap());
     end(&world);
     assert_eq!(first.dispatch().unwrap_err().code(), ContractExpired);
@@ -307,7 +345,7 @@ fn held_call_ends_with_the_contract_of_its_decision() {
 #[test]
 fn older_contract_renews_nothing() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let older = anew(&world, &gate, &["search"]);
     end(&world);
     renew(&world, &gate);
@@ -317,7 +355,7 @@ fn older_contract_renews_nothing() {
 #[test]
 fn definition_of_a_dropped_tool_is_forgotten() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let (tool, definition) = (ToolId::new("desk", "pinned").unwrap(), Digest::of(b"the pinned definition"));
     gate.note_definition(&tool, definition);
     renew(&world, &gate);
@@ -333,7 +371,7 @@ fn definition_of_a_dropped_tool_is_forgotten() {
 #[test]
 fn new_tool_is_counted_as_one_of_the_registry() {
     let world = World::new();
-    let gate = world.full().open().unwrap();
+    let gate = gate(&world);
     gate.renew(anew(&world, &gate, &["search"])).unwrap();
     renew(&world, &gate);
     let twin = ToolCall::new("a", "attic", "twin", b"{}");
@@ -359,7 +397,7 @@ fn renewal_does_not_end_a_replayed_alarm() {
 #[test]
 fn quarantine_holds_over_a_renewal() {
     let world = World::new();
-    let gate = world.gate();
+    let gate = gate(&world);
     let agent = gate.contract().agent().clone();
     let change = countersign_audit_log::StandingRecord::new(
         start(),
@@ -375,7 +413,7 @@ fn quarantine_holds_over_a_renewal() {
 #[test]
 fn simulation_takes_a_renewal_for_the_same_gate() {
     let world = World::new();
-    let gate = world.full().recorded_fields(fields("scarce")).open().unwrap();
+    let gate = builder(&world).recorded_fields(fields("scarce")).open().unwrap();
     let scarce = |id| ToolCall::new(id, "desk", "scarce", b"{}");
     assert_eq!((code(&gate, &scarce("a")), code(&gate, &scarce("b"))), (None, None));
     end(&world);
