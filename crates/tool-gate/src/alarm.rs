@@ -203,6 +203,14 @@ pub(crate) struct SavedAlarm {
     sums: SeenSums,
 }
 
+impl SavedAlarm {
+    pub(crate) const fn has_same_rule(&self, other: &Self) -> bool {
+        self.rejected == other.rejected
+            && self.accepted == other.accepted
+            && self.threshold == other.threshold
+    }
+}
+
 impl Alarm {
     /// Builds an alarm without evidence.
     #[must_use]

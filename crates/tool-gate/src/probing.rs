@@ -157,6 +157,8 @@ struct Tracker {
     /// Calls that count, in order; empty once the signal is raised.
     calls: VecDeque<(Timestamp, Option<Digest>)>,
     raised: Option<Timestamp>,
+    /// Time of the last session that ended the raised signal, in a replay.
+    ended: Option<Timestamp>,
 }
 
 /// Saved state of all signals, with their rules.
@@ -174,6 +176,16 @@ struct SavedTracker {
     within: Millis,
     calls: VecDeque<(Timestamp, Option<Digest>)>,
     raised: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    ended: Option<Timestamp>,
+}
+
+impl SavedProbing {
+    pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
+        let same =
+            |one: &SavedTracker, other: &SavedTracker| (one.count, one.within) == (other.count, other.within);
+        same(&self.asked, &other.asked) && same(&self.undisclosed, &other.undisclosed)
+    }
 }
 
 impl Probing {
@@ -190,6 +202,17 @@ impl Probing {
                 None
             }
             Probe::Undisclosed => self.undisclosed.add(time, None).then_some(Signal::Undisclosed),
+        }
+    }
+
+    /// Takes a recorded answer into account. It may come late, after later ones.
+    pub(crate) fn replay(&mut self, time: Timestamp, probe: Probe) {
+        match probe {
+            Probe::Asked(call) => self.asked.replay(time, Some(call)),
+            Probe::Approved(call) => {
+                self.asked.calls.retain(|(at, asked)| *at > time || *asked != Some(call));
+            }
+            Probe::Undisclosed => self.undisclosed.replay(time, None),
         }
     }
 
@@ -217,6 +240,15 @@ impl Probing {
         *self = Self::new(self.asked.rule, self.undisclosed.rule);
     }
 
+    /// Ends the signals that were raised before a recorded session began.
+    pub(crate) fn end_raised(&mut self, session: Timestamp) {
+        for tracker in [&mut self.asked, &mut self.undisclosed] {
+            if tracker.raised.take_if(|raised| *raised <= session).is_some() {
+                tracker.ended = tracker.ended.max(Some(session));
+            }
+        }
+    }
+
     /// Resets the raised signals.
     pub(crate) fn reset_raised(&mut self) {
         for tracker in [&mut self.asked, &mut self.undisclosed] {
@@ -227,35 +259,48 @@ impl Probing {
 
 impl Tracker {
     const fn new(rule: SignalRule) -> Self {
-        Self { rule, calls: VecDeque::new(), raised: None }
+        Self { rule, calls: VecDeque::new(), raised: None, ended: None }
     }
 
     fn save(&self) -> SavedTracker {
         let SignalRule { count, within, .. } = self.rule;
-        SavedTracker { count, within, calls: self.calls.clone(), raised: self.raised }
+        SavedTracker { count, within, calls: self.calls.clone(), raised: self.raised, ended: self.ended }
     }
 
     fn resumed(&self, saved: &SavedTracker) -> Option<Self> {
         let is_same = (saved.count, saved.within) == (self.rule.count, self.rule.within);
         let is_steady = u32::try_from(saved.calls.len()).is_ok_and(|calls| calls < self.rule.count);
-        let resumed = Self { rule: self.rule, calls: saved.calls.clone(), raised: saved.raised };
+        let (calls, SavedTracker { raised, ended, .. }) = (saved.calls.clone(), saved);
+        let resumed = Self { rule: self.rule, calls, raised: *raised, ended: *ended };
         (is_same && is_steady).then_some(resumed)
+    }
+
+    /// Counts a recorded call among those that are not older than the rule's time.
+    fn replay(&mut self, time: Timestamp, call: Option<Digest>) {
+        let latest = self.calls.iter().fold(time, |latest, (at, _)| latest.max(*at));
+        if self.ended <= Some(time) && time.saturating_add(self.rule.within) > latest {
+            self.add_as_of(latest, time, call);
+        }
     }
 
     /// Counts a call. Returns `true` if it raises the signal.
     fn add(&mut self, time: Timestamp, call: Option<Digest>) -> bool {
+        self.add_as_of(time, time, call)
+    }
+
+    fn add_as_of(&mut self, now: Timestamp, time: Timestamp, call: Option<Digest>) -> bool {
         if self.raised.is_some() {
             return false;
         }
         let within = self.rule.within;
-        self.calls.retain(|(before, _)| before.saturating_add(within) > time);
+        self.calls.retain(|(before, _)| before.saturating_add(within) > now);
         if call.is_some() && self.calls.iter().any(|(_, asked)| *asked == call) {
             return false;
         }
         self.calls.push_back((time, call));
         let is_raised = u32::try_from(self.calls.len()).is_ok_and(|count| count >= self.rule.count);
         if is_raised {
-            self.raised = Some(time);
+            self.raised = Some(now);
             self.calls.clear();
         }
         is_raised

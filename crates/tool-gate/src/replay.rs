@@ -43,6 +43,10 @@ pub struct AgentReplay {
     pub(crate) lift: Option<KeptStanding>,
     /// Time of the latest decision of the agent.
     latest: Option<Timestamp>,
+    /// Time of the last change of the agent's standing.
+    changed: Option<Timestamp>,
+    /// Time of the last session that ended a raised alarm.
+    ended: Option<Timestamp>,
 }
 
 /// Saved state of an [`AgentReplay`]. It serialises to JSON of at most about 350 KB.
@@ -60,6 +64,20 @@ pub struct SavedReplay {
     lifted: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     latest: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    changed: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    ended: Option<Timestamp>,
+}
+
+impl SavedReplay {
+    /// Returns `true` if both states follow the same agent by the same rules.
+    #[must_use]
+    pub fn has_same_rules(&self, other: &Self) -> bool {
+        self.agent == other.agent
+            && self.alarm.has_same_rule(&other.alarm)
+            && self.signals.has_same_rules(&other.signals)
+    }
 }
 
 impl AgentReplay {
@@ -71,7 +89,9 @@ impl AgentReplay {
         lift: Option<KeptStanding>,
     ) -> Self {
         probing.reset();
-        Self { agent, alarm: Alarm::new(rule), probing, raised: None, quarantined: None, lift, latest: None }
+        let alarm = Alarm::new(rule);
+        let (raised, quarantined, latest, changed, ended) = (None, None, None, None, None);
+        Self { agent, alarm, probing, raised, quarantined, lift, latest, changed, ended }
     }
 
     /// Resumes a saved replay; `None` if it is of another agent or other rules, or if it counts entries from after a
@@ -83,6 +103,7 @@ impl AgentReplay {
         self.alarm = self.alarm.resumed(&saved.alarm)?;
         self.probing = self.probing.resumed(&saved.signals)?;
         (self.raised, self.quarantined, self.latest) = (saved.raised, saved.quarantined, saved.latest);
+        (self.changed, self.ended) = (saved.changed, saved.ended);
         let lifted = self.lifted();
         if lifted.is_none() || lifted == saved.lifted {
             return Some(self);
@@ -94,32 +115,39 @@ impl AgentReplay {
         Some(self)
     }
 
-    /// Takes an entry into account; entries of other agents change nothing. Add them in their order.
+    /// Takes an entry into account; entries of other agents change nothing. Add the entries of each log in their order,
+    /// and several logs merged by time.
+    ///
+    /// An entry may still come late, after later entries of another log. It then neither ends nor revives an effect of
+    /// those: an earlier session ends no alarm, an earlier change of standing counts no more, and an earlier refusal
+    /// does not count after a session that ended an alarm. All times are taken to be of one clock.
     pub fn add(&mut self, entry: &Record) {
         match entry {
             // An alarm's effect ends with its session, or is in the store: the next session starts anew.
             Record::Session(session)
                 if session.agent == self.agent && session.code.is_none() && !session.renewed =>
             {
-                if self.raised.take().is_some() {
+                if self.raised.take_if(|raised| *raised <= session.time).is_some() {
                     self.alarm.reset();
+                    self.ended = self.ended.max(Some(session.time));
                 }
-                self.probing.reset_raised();
+                self.probing.end_raised(session.time);
             }
             Record::Decision(call) if call.agent == self.agent && self.counts(call.time) => {
                 if self.alarm.replay(entry) == AlarmState::Raised {
-                    self.raised.get_or_insert(call.time);
+                    self.raise(call.time);
                 }
                 if let Some(probe) = Probe::of_record(call) {
-                    self.probing.observe(call.time, probe);
+                    self.probing.replay(call.time, probe);
                 }
             }
             Record::Refused(sum) if sum.agent.as_ref() == Some(&self.agent) && self.counts(sum.to) => {
                 if self.alarm.replay(entry) == AlarmState::Raised {
-                    self.raised.get_or_insert(sum.time);
+                    self.raise(sum.time);
                 }
             }
-            Record::Standing(change) if change.agent == self.agent => {
+            Record::Standing(change) if change.agent == self.agent && self.changed <= Some(change.time) => {
+                self.changed = Some(change.time);
                 if self.alarm.replay(entry) == AlarmState::Steady {
                     self.raised = None;
                 }
@@ -151,23 +179,31 @@ impl AgentReplay {
             quarantined: self.quarantined,
             lifted: self.lifted(),
             latest: self.latest,
+            changed: self.changed,
+            ended: self.ended,
         }
+    }
+
+    /// Notes when the alarm was raised: at the latest of the entries that it counts.
+    fn raise(&mut self, time: Timestamp) {
+        self.raised.get_or_insert(self.latest.map_or(time, |latest| latest.max(time)));
     }
 
     fn lifted(&self) -> Option<Timestamp> {
         self.lift.as_ref().map(|lift| lift.change.time)
     }
 
-    /// Returns `true` if an entry of this time counts: entries from before the agent's release do not.
+    /// Returns `true` if an entry of this time counts: entries from before the agent's release, or from before the
+    /// session that ended the last alarm, do not.
     fn counts(&mut self, time: Timestamp) -> bool {
         self.latest = self.latest.max(Some(time));
-        self.lifted().is_none_or(|lifted| time > lifted)
+        self.lifted().is_none_or(|lifted| time > lifted) && self.ended <= Some(time)
     }
 
     /// Drops all evidence.
     fn forget(&mut self) {
         self.alarm.reset();
         self.probing.reset();
-        self.raised = None;
+        (self.raised, self.ended) = (None, None);
     }
 }

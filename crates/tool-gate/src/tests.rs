@@ -13,6 +13,7 @@ mod endurance;
 mod faults;
 mod floods;
 mod last_look;
+mod late_entries;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observing;

@@ -34,13 +34,14 @@ fn what_is_on_record_of_other_agents_and_sessions_that_never_began_change_nothin
         stats.take_up(agent, records.iter().cloned().map(Ok::<_, QuarantineError>)).unwrap();
         stats.snapshot().agents[0].alarm_level
     };
+    let now = host.world.clock.now().unwrap();
     let session = |agent: AgentId| {
         let (session, principal) = (SessionId::new("s").unwrap(), Principal::new("p").unwrap());
-        SessionRecord::new(start(), session, agent, principal, 1, Vec::new(), start())
+        SessionRecord::new(now, session, agent, principal, 1, Vec::new(), now)
     };
     let refused = |agent: AgentId| {
         let mut call = decision("c", ("desk", "search"), Some(ArgsSchema));
-        call.agent = agent;
+        (call.agent, call.time) = (agent, now);
         Record::Decision(call)
     };
     assert_eq!(level_of(&records, &capped()), 0.0);
@@ -50,7 +51,7 @@ fn what_is_on_record_of_other_agents_and_sessions_that_never_began_change_nothin
     records.extend([Record::Session(not_begun), Record::Session(session(capped())), refused(agent())]);
     assert_eq!(level_of(&records, &agent()), 0.0);
     records.extend([refused(capped()), Record::Session(session(agent())), refused(agent())]);
-    let lifted = StandingRecord::new(start(), capped(), Lifted, "ada");
+    let lifted = StandingRecord::new(now, capped(), Lifted, "ada");
     records.push(Record::Standing(lifted));
     assert!((level_of(&records, &agent()) - level(1)).abs() < 1e-9);
     assert!((level_of(&records[..records.len() - 1], &capped()) - level(1)).abs() < 1e-9);
