@@ -54,6 +54,15 @@ pub trait Disk: Debug + Send + Sync {
         self.open(name)
     }
 
+    /// Removes the name of a file. A second name of the file stays.
+    ///
+    /// # Errors
+    /// Errors of the system; [`io::ErrorKind::Unsupported`] unless the disk implements it.
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let _ = name;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Takes the lock of that name. Dropping the returned file releases it. Returns `None` while another writer has it.
     ///
     /// # Errors

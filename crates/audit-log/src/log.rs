@@ -147,9 +147,10 @@ impl Pending<'_> {
 impl Log {
     /// Opens the log in a folder, or begins one. Creates the folder if it is missing.
     ///
-    /// Reads and verifies all segments. Bytes after the last checkpoint were never acknowledged: they are cut, and a
-    /// [`RecoveredRecord`](crate::RecoveredRecord) records that. An empty folder begins a log, unless the state knows
-    /// one.
+    /// Reads and verifies all segments. Bytes after the last checkpoint are cut, and a
+    /// [`RecoveredRecord`](crate::RecoveredRecord) records that; `System` keeps whole records there. The cut records
+    /// were acknowledged only if a writer under [`Durability::System`] wrote them. An empty folder begins a log, unless
+    /// the state knows one.
     ///
     /// # Errors
     /// [`AuditError::Locked`] if another writer has the folder; [`AuditError::Closed`] if it has a closing note;

@@ -37,7 +37,11 @@ pub fn read_log_behind(folder: impl AsRef<Path>, known: &TreeHead) -> Result<Log
         Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
         sides => {
             let mut sides = sides?;
-            let found = find(&disk, &mut sides, &segments, known);
+            let mut found = find(&disk, &mut sides, &segments, known);
+            // A side file may be wrong. If one is, it is rebuilt, and the log is asked again.
+            if found.is_none() && known.size() >= sides.archived() && sides.rebuild(&disk).is_ok() {
+                found = find(&disk, &mut sides, &segments, known);
+            }
             rebuilt = sides.take_rebuilt();
             found
         }

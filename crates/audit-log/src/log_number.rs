@@ -104,7 +104,8 @@ pub struct OpenLogError {
     pub source: AuditError,
 }
 
-/// Lists the logs of a folder, in the order of their numbers. Skips a subfolder without a segment.
+/// Lists the logs of a folder, in the order of their numbers. Skips a subfolder without a segment, and one that its
+/// writer removes meanwhile.
 ///
 /// # Errors
 /// [`LogError::Io`] if the folder cannot be read, or if a link has a numbered log's name: its target is not a log of
@@ -117,17 +118,25 @@ pub fn list_logs(folder: impl AsRef<Path>) -> Result<Vec<LogNumber>, LogError> {
         found.push(LogNumber::FIRST);
     }
     for number in disk.list()?.iter().filter_map(|name| name.parse::<LogNumber>().ok()) {
-        let path = number.folder_in(folder);
-        let about = path.symlink_metadata()?;
-        if about.is_symlink() {
-            return Err(io::Error::other(format!("`{number}` is a link, not a log's folder")).into());
-        }
-        if about.is_dir() && !list_segments(&FolderDisk::existing(&path)?)?.is_empty() {
-            found.push(number);
+        match holds_log(&number.folder_in(folder)) {
+            Ok(true) => found.push(number),
+            Ok(false) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
         }
     }
     found.sort_unstable();
     Ok(found)
+}
+
+/// Returns whether a numbered log's path is a folder with a segment.
+fn holds_log(path: &Path) -> io::Result<bool> {
+    let about = path.symlink_metadata()?;
+    if about.is_symlink() {
+        let name = path.file_name().unwrap_or_default().display();
+        return Err(io::Error::other(format!("`{name}` is a link, not a log's folder")));
+    }
+    Ok(about.is_dir() && !list_segments(&FolderDisk::existing(path)?)?.is_empty())
 }
 
 /// Returns the key to verify the log in a folder with. `given` is the log's own key, or that of the first log in its

@@ -407,9 +407,13 @@ impl LogEnd {
                 return Self::read(line, line_at, first, key)
                     .filter(|end| end.is_last(disk, key, first, behind, size));
             }
-            // Bytes before the first newline belong to a line that begins in an earlier block.
-            let whole = bytes.iter().position(|byte| *byte == b'\n')?.saturating_add(1);
-            end = from.checked_add(whole as u64).filter(|next| *next < end && from > 0)?;
+            if from == 0 {
+                return None;
+            }
+            // Bytes before the first newline belong to a line that begins in an earlier block. If all do, the line is
+            // longer than a line may be: lost pages.
+            let whole = bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at.saturating_add(1));
+            end = from.saturating_add(if whole < bytes.len() { whole as u64 } else { 0 });
         }
         None
     }

@@ -170,8 +170,8 @@ impl GatewayRecord {
     }
 }
 
-/// Bytes that a log cut when it was opened after its writer had stopped. They belong to records that were never
-/// acknowledged.
+/// Bytes that a log cut when it was opened after its writer had stopped. They belong to records that no checkpoint
+/// counts. Those were acknowledged only under [`Durability::System`](crate::Durability::System).
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]

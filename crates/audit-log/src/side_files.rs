@@ -212,7 +212,7 @@ impl SideFiles {
         let mut side = Side::loaded(disk, first, end, found.unwrap_or(HEADER), is_closed);
         let is_short = match found {
             Some(_) if is_closed => side.calls.is_none(),
-            Some(_) => side.lag(disk)? > LAG,
+            Some(_) => side.end < end && side.lag(disk)? > LAG,
             None => !is_ignored,
         };
         if is_short && end.saturating_sub(first) >= LEAST {
@@ -439,7 +439,7 @@ impl Side {
 
     /// Appends the missing data to the file, and returns its size.
     fn complete(&self, disk: &dyn Disk, start: &Start, end: u64, is_closed: bool) -> io::Result<u64> {
-        let mut out = SideWriter::open(disk, self.first)?;
+        let mut out = SideWriter::open(disk, self.first, self.on_disk)?;
         out.put(&start.header)?;
         out.go_on_at(self.on_disk)?;
         self.read_on(disk, start, end, |bytes| out.put(bytes))?;

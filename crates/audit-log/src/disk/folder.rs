@@ -124,6 +124,10 @@ impl Disk for FolderDisk {
         Ok(Box::new(file))
     }
 
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
         let file = self.file(name, Self::options().create(true).truncate(false))?;
         match file.file.try_lock() {

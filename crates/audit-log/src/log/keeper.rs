@@ -101,7 +101,12 @@ impl Keeper {
 
     /// Returns the log as its state knows it.
     pub(super) fn known(&self) -> Result<Option<KnownLog>, AuditError> {
-        self.store.read().and_then(|states| states.log(&self.key)).map_err(|error| self.failed(error))
+        self.known_in(&self.states()?, &self.key)
+    }
+
+    /// Returns the log of that key as these states know it.
+    pub(super) fn known_in(&self, states: &LogStates, key: &LogKey) -> Result<Option<KnownLog>, AuditError> {
+        states.log(key).map_err(|error| self.failed(error))
     }
 
     /// Refuses a folder whose log is missing, before anything is created there.

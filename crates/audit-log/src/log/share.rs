@@ -6,9 +6,11 @@ use super::keeper::Keeper;
 use super::options::LogOptions;
 use crate::closing::require_not_closed;
 use crate::log_files::step;
+use crate::log_state::require_segments;
 use crate::segment::{list_segments, read_head};
 use crate::{
-    AuditError, Checkpoint, FolderDisk, LogError, LogKey, LogNumber, LogStates, OpenLogError, Place,
+    AuditError, Checkpoint, FolderDisk, KnownLog, LogError, LogKey, LogNumber, LogProver, LogStates,
+    OpenLogError, Place,
 };
 
 impl Log {
@@ -59,12 +61,67 @@ impl Log {
         self.state.lock().synced_note.to_string()
     }
 
+    /// Opens another log of the folder for proofs. It must continue from the state, if that knows it. `states` are
+    /// [`known_logs`](Self::known_logs). Returns `None` if neither the folder nor the state has the log.
+    ///
+    /// # Errors
+    /// [`AuditError::NotContinued`] if the log does not continue from its state; [`AuditError::Log`] if it does not
+    /// verify; [`AuditError::State`]; [`AuditError::Unavailable`].
+    pub fn open_beside(
+        &self,
+        folder: &Path,
+        key: &LogKey,
+        states: &LogStates,
+    ) -> Result<Option<LogProver>, AuditError> {
+        let Some(keeper) = &self.keeper else {
+            return match open_known(folder, key, None) {
+                Err(LogError::Missing) => Ok(None),
+                opened => Ok(opened.map(Some)?),
+            };
+        };
+        let mut known = keeper.known_in(states, key)?;
+        loop {
+            let error = match open_known(folder, key, known.as_ref()) {
+                Ok(prover) => return Ok(Some(prover)),
+                Err(error) => error,
+            };
+            // Its writer may have rolled it back or archived in the meantime: first the state, then the segment.
+            let now = keeper.known_in(&keeper.states()?, key)?;
+            if now == known {
+                return match (error, &known) {
+                    (LogError::Missing, None) => Ok(None),
+                    (error, None) => Err(error.into()),
+                    (error, Some(known)) => Err(keeper.explain(error, known)),
+                };
+            }
+            known = now;
+        }
+    }
+
     /// Returns all logs of the log's state; empty if the log has no state.
     ///
     /// # Errors
     /// [`AuditError::State`].
     pub fn known_logs(&self) -> Result<LogStates, AuditError> {
         self.keeper.as_ref().map_or_else(|| Ok(LogStates::default()), Keeper::states)
+    }
+}
+
+/// Opens a log, which must continue from its state. A log that the state knows and the folder lacks is gone.
+fn open_known(folder: &Path, key: &LogKey, known: Option<&KnownLog>) -> Result<LogProver, LogError> {
+    let disk = FolderDisk::existing(folder).map_err(LogError::from);
+    let checkpoints: Vec<_> = known.iter().map(|known| known.checkpoint.clone()).collect();
+    let prover = match disk.and_then(|disk| LogProver::open(disk, key, &checkpoints)) {
+        Err(LogError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Err(LogError::Missing),
+        opened => opened,
+    };
+    match (prover, known) {
+        (Err(LogError::Missing), Some(known)) => Err(LogError::Gone { known: known.checkpoint.size() }),
+        (Ok(prover), Some(known)) => {
+            require_segments(known, Some(prover.first_here()))?;
+            Ok(prover)
+        }
+        (prover, _) => prover,
     }
 }
 

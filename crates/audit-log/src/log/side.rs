@@ -108,7 +108,7 @@ impl Side {
 
     /// Opens or creates the file, and cuts it to the bytes that are known to be valid.
     fn open(&self, disk: &dyn Disk) -> io::Result<Box<dyn DiskFile>> {
-        let mut file = open_side(disk, self.first)?;
+        let mut file = open_side(disk, self.first, self.written)?;
         if file.size_in_place()?.is_some_and(|size| size > self.written) {
             file.truncate(self.written)?;
         }

@@ -1,4 +1,4 @@
-use std::io;
+use std::io::{self, Read as _};
 
 use crate::disk::{Disk, DiskFile};
 use crate::segment::side_name;
@@ -6,12 +6,29 @@ use crate::segment::side_name;
 /// Bytes written at once.
 const BUFFER: usize = 64 << 10;
 
-/// Opens or creates the side file of a segment for writing. Refuses a file with a second name.
-pub(crate) fn open_side(disk: &dyn Disk, first: u64) -> io::Result<Box<dyn DiskFile>> {
+/// Opens or creates the side file of a segment for writing, and keeps its first `kept` bytes. A link, or a file with a
+/// second name, is replaced by a copy: a write must not reach the other file.
+pub(crate) fn open_side(disk: &dyn Disk, first: u64, kept: u64) -> io::Result<Box<dyn DiskFile>> {
+    use io::ErrorKind::{AlreadyExists, InvalidInput};
     let name = side_name(first);
     match disk.create(&name) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => disk.open_only(&name),
-        other => other,
+        Err(error) if matches!(error.kind(), AlreadyExists | InvalidInput) => {}
+        other => return other,
+    }
+    let refused = match disk.open_only(&name) {
+        Err(refused) => refused,
+        opened => return opened,
+    };
+    let before = disk.read(&name, 0);
+    // The first failure says why the file cannot be written.
+    disk.remove(&name).map_err(|_| refused)?;
+    let (mut file, mut at) = (disk.create(&name)?, 0);
+    let (mut before, mut buffer) = (before?.take(kept), vec![0; BUFFER]);
+    loop {
+        let read = before.read(&mut buffer)?;
+        let Some(part) = buffer.get(..read).filter(|part| !part.is_empty()) else { return Ok(file) };
+        file.write_at(at, part)?;
+        at = at.saturating_add(part.len() as u64);
     }
 }
 
@@ -24,8 +41,9 @@ pub(super) struct SideWriter {
 }
 
 impl SideWriter {
-    pub(super) fn open(disk: &dyn Disk, first: u64) -> io::Result<Self> {
-        Ok(Self { file: open_side(disk, first)?, at: 0, buffer: Vec::new() })
+    /// Opens the file, of which the first `kept` bytes are valid.
+    pub(super) fn open(disk: &dyn Disk, first: u64, kept: u64) -> io::Result<Self> {
+        Ok(Self { file: open_side(disk, first, kept)?, at: 0, buffer: Vec::new() })
     }
 
     /// Continues at an offset up to which the file is valid.

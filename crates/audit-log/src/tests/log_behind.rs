@@ -5,7 +5,9 @@ use std::path::Path;
 
 use countersign_merkle::{Frontier, TreeHead};
 
+use super::decision;
 use super::log_support::{fill, key, options, place, segment};
+use crate::segment::{node_offset, side_name};
 use crate::*;
 
 /// Returns the heads of a log at every size.
@@ -97,4 +99,54 @@ fn part_of_another_log_is_not_read_behind() {
     assert_eq!(behind(&folder, &longer), None);
     assert_eq!(behind(&folder, &heads[100]), Some((101, heads[100])));
     verify_log(&folder, &key(), &[]).unwrap();
+}
+
+/// Writes a log of closed segments with side files. Returns its heads.
+fn log_with_sides(folder: &Path) -> Vec<TreeHead> {
+    let log = Log::open(folder, options().segment_bytes(80_000).durability(Durability::System)).unwrap();
+    for n in 0..1_400 {
+        log.record(&decision(&n.to_string())).unwrap();
+    }
+    log.close().unwrap();
+    heads(folder)
+}
+
+#[test]
+fn wrong_node_in_a_side_file_is_mended() {
+    let (_keep, folder) = place();
+    let heads = log_with_sides(&folder);
+    let at = read_dir_segments(&folder).into_iter().rfind(|first| *first <= 1_024).unwrap();
+    let side = folder.join(side_name(at));
+    let whole = fs::read(&side).unwrap();
+    let mut wrong = whole.clone();
+    // The root of the first 1,024 records.
+    let node = usize::try_from(node_offset(at, 1_024, 10)).unwrap();
+    wrong[node..node + 32].fill(7);
+    fs::write(&side, &wrong).unwrap();
+    let rebuilt = |known: &TreeHead| {
+        let behind = read_log_behind(&folder, known).unwrap();
+        let names: Vec<_> = behind.rebuilt.into_iter().map(|side| side.file).collect();
+        (behind.found.map(|(entries, _)| entries.next_seq()), names)
+    };
+    assert_eq!(rebuilt(&heads[1_399]), (Some(1_400), vec![side_name(at)]));
+    assert_eq!(fs::read(&side).unwrap(), whole);
+    assert_eq!(rebuilt(&heads[1_399]), (Some(1_400), Vec::new()));
+}
+
+#[test]
+fn side_file_far_ahead_of_the_known_part_is_left_alone() {
+    let (_keep, folder) = place();
+    let log = Log::open(&folder, options().durability(Durability::System)).unwrap();
+    let long = "x".repeat(200);
+    for n in 0..25_000 {
+        log.record(&decision(&format!("{long}{n}"))).unwrap();
+    }
+    log.close().unwrap();
+    assert!(fs::metadata(segment(&folder, 1)).unwrap().len() > 9 << 20);
+    let mut tree = Frontier::new();
+    for entry in read_log(&folder).unwrap().take(300) {
+        tree.append(entry.unwrap().leaf()).unwrap();
+    }
+    let behind = read_log_behind(&folder, &tree.head()).unwrap();
+    assert!(behind.found.is_some() && behind.rebuilt.is_empty(), "{:?}", behind.rebuilt);
 }

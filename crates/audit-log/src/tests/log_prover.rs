@@ -263,6 +263,24 @@ fn checkpoint_before_a_long_tail_is_found() {
 }
 
 #[test]
+fn checkpoint_before_lost_pages_is_found() {
+    let (_keep, folder) = log_of(8_000);
+    let last = segment(&folder, segments(&folder).pop().unwrap());
+    let size = usize::try_from(fs::metadata(&last).unwrap().len()).unwrap();
+    let mut lost = vec![0; 600 << 10];
+    lost.truncate((600 << 10) - size % 512);
+    append(&folder, &lost);
+    for more in [&b""[..], b"\"}\n"] {
+        append(&folder, more);
+        let disk = CountingDisk::new(&folder);
+        let prover = LogProver::open(disk.clone(), &key(), &[]).unwrap();
+        assert_eq!(prover.checkpoint().size(), 8_000);
+        let read = disk.take();
+        assert!(read < 1_600_000, "{read}");
+    }
+}
+
+#[test]
 fn prover_keeps_its_checkpoint_while_the_log_grows() {
     let (_keep, folder) = log_of(1_400);
     let log = Log::open(&folder, small()).unwrap();
@@ -290,9 +308,9 @@ fn absent_call_is_answered_before_a_torn_head() {
     assert_eq!(prover.decisions_on("call-7", 600).unwrap(), [7]);
 }
 
-/// Replaces all side files by links to a file. Readers and a writer then rebuild the side files.
+/// Replaces all side files by links to a file. Readers and a writer then make them anew.
 #[cfg(unix)]
-fn is_not_written_through(link: impl Fn(&Path, &Path) -> io::Result<()>) {
+fn is_made_anew(link: impl Fn(&Path, &Path) -> io::Result<()>) {
     let (keep, folder) = log_of(700);
     let (tree, other) = (tree_of(&folder), keep.path().join("other"));
     fs::write(&other, "another's").unwrap();
@@ -309,22 +327,43 @@ fn is_not_written_through(link: impl Fn(&Path, &Path) -> io::Result<()>) {
     assert_eq!(prover.decisions_on("none", 700).unwrap(), [0; 0]);
     assert_eq!(prover.decisions_on("call-7", 700).unwrap(), [7]);
     let rebuilt = prover.take_rebuilt();
-    assert!(!rebuilt.is_empty() && rebuilt.iter().all(|side| side.failure.is_some()), "{rebuilt:?}");
+    assert!(!rebuilt.is_empty() && rebuilt.iter().all(|side| side.failure.is_none()), "{rebuilt:?}");
+    assert_eq!(fs::read_to_string(&other).unwrap(), "another's");
     let log = Log::open(&folder, small()).unwrap();
     record(&log, 701..1_400);
     log.close().unwrap();
     assert_eq!(verify_all(&folder).unwrap().records, 1_399);
     assert_eq!(fs::read_to_string(&other).unwrap(), "another's");
+    let mut prover = self::prover(&folder);
+    prover.prove_inclusion(1, 1_399).unwrap();
+    assert!(prover.take_rebuilt().is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn writer_goes_on_in_a_copy_of_a_linked_side_file() {
+    let (keep, folder) = log_of(300);
+    let (side, other) = (folder.join(side_name(1)), keep.path().join("other"));
+    fs::hard_link(&side, &other).unwrap();
+    let before = fs::read(&other).unwrap();
+    let log = Log::open(&folder, small().segment_bytes(1 << 20)).unwrap();
+    record(&log, 301..701);
+    log.close().unwrap();
+    assert_eq!(fs::read(&other).unwrap(), before);
+    assert!(fs::metadata(&side).unwrap().len() > 2 * before.len() as u64);
+    let mut prover = prover(&folder);
+    prover.prove_inclusion(1, 700).unwrap();
+    assert!(prover.take_rebuilt().is_empty());
 }
 
 #[cfg(unix)]
 #[test]
 fn hard_linked_side_file_is_not_written_through() {
-    is_not_written_through(|other, side| fs::hard_link(other, side));
+    is_made_anew(|other, side| fs::hard_link(other, side));
 }
 
 #[cfg(unix)]
 #[test]
 fn symbolic_link_for_a_side_file_is_not_written_through() {
-    is_not_written_through(|other, side| std::os::unix::fs::symlink(other, side));
+    is_made_anew(|other, side| std::os::unix::fs::symlink(other, side));
 }

@@ -102,3 +102,22 @@ fn an_answer_is_a_record_of_its_own() {
     );
     assert_eq!(json, expected);
 }
+
+#[test]
+fn log_that_is_removed_meanwhile_is_not_listed() {
+    let (_place, folder) = place();
+    drop(Log::open_shared(&folder, options()).unwrap());
+    let (begun, removed) = (folder.join("1"), folder.join("1"));
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let maker = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            fs::create_dir(&begun).unwrap();
+            fs::write(begun.join("000000000001.jsonl"), "").unwrap();
+            fs::remove_dir_all(&begun).unwrap();
+        }
+    });
+    let listed: Result<Vec<_>, _> = (0..20_000).map(|_| list_logs(&folder)).collect();
+    drop(stop);
+    maker.join().unwrap();
+    assert!(!removed.exists() && listed.unwrap().iter().all(|logs| logs[0] == LogNumber::FIRST));
+}
