@@ -1,9 +1,8 @@
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use countersign_audit_log::{
-    Checkpoint, FolderDisk, LogError, LogKey, LogNumber, LogProver, list_logs, verify_log,
-};
+use countersign_audit_log::{Checkpoint, LogError, LogKey, LogNumber, LogStates, list_logs, verify_log};
 use countersign_merkle::TreeHead;
 
 use super::told::ToldLog;
@@ -23,7 +22,7 @@ pub(crate) struct RecordLogs {
 }
 
 /// A log to replay.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ReplayedLog {
     pub(crate) origin: String,
     pub(crate) folder: PathBuf,
@@ -61,29 +60,30 @@ impl RecordLogs {
         self.log.has_ended()
     }
 
-    /// Returns all logs as of the session's start. The signatures of their last checkpoints are verified.
+    /// Returns all logs as of the session's start. The signatures of their last checkpoints are verified. Each log
+    /// that the state knows must continue from it.
     pub(crate) fn at_start(&self) -> Result<Vec<ReplayedLog>, Failure> {
-        self.each(|number, key, folder, synced| {
+        let (log, states) = (self.log.log(), self.log.log().known_logs()?);
+        let mut numbers = self.numbers()?;
+        numbers.extend(states.origins().filter_map(|origin| self.number_of(origin)));
+        self.each(numbers, &states, |number, key, folder, synced| {
             if number == self.number {
                 let (head, end) = (self.head, ReadTo::Entry(self.head.size()));
                 return Ok(Some((head, end, synced)));
             }
-            let opened = FolderDisk::existing(folder).map_err(LogError::from);
-            match opened.and_then(|disk| LogProver::open(disk, key, &[])) {
-                Ok(mut prover) => {
-                    prover.take_rebuilt().iter().for_each(|side| note(&side_rebuilt(folder, side)));
-                    Ok(Some((*prover.checkpoint().head(), ReadTo::Torn, synced)))
-                }
-                // Another process is beginning it.
-                Err(LogError::Missing) => Ok(None),
-                Err(error) => Err(verify_failure(folder, error)),
-            }
+            let opened = log.open_beside(folder, key, &states);
+            let opened = opened.map_err(|error| Failure::from(error).about(folder.display()))?;
+            // Another process is beginning it.
+            let Some(mut prover) = opened else { return Ok(None) };
+            prover.take_rebuilt().iter().for_each(|side| note(&side_rebuilt(folder, side)));
+            Ok(Some((*prover.checkpoint().head(), ReadTo::Torn, synced)))
         })
     }
 
     /// Returns all logs up to their last synced checkpoints.
     pub(crate) fn synced(&self) -> Result<Vec<ReplayedLog>, Failure> {
-        self.each(|_, _, _, synced| {
+        let states = self.log.log().known_logs()?;
+        self.each(self.numbers()?, &states, |_, _, _, synced| {
             Ok(synced.map(|synced| (synced, ReadTo::Entry(synced.size()), Some(synced))))
         })
     }
@@ -99,22 +99,31 @@ impl RecordLogs {
     }
 
     /// Lists the existing logs. The session's own log must be one of them.
-    fn numbers(&self) -> Result<Vec<LogNumber>, Failure> {
+    fn numbers(&self) -> Result<BTreeSet<LogNumber>, Failure> {
         let numbers = list_logs(&self.parent).map_err(|error| verify_failure(&self.parent, error))?;
         if numbers.contains(&self.number) {
-            return Ok(numbers);
+            return Ok(numbers.into_iter().collect());
         }
         Err(verify_failure(&self.number.folder_in(&self.parent), LogError::Missing))
     }
 
-    /// Calls `look` for each log with its last synced checkpoint, which comes from the log itself or from the state.
+    /// Returns the log of the folder that has this origin.
+    fn number_of(&self, origin: &str) -> Option<LogNumber> {
+        let number = LogNumber::of_note(origin, self.first_key.origin());
+        let is_its_own = number.origin(self.first_key.origin()).is_ok_and(|own| own.as_str() == origin);
+        is_its_own.then_some(number)
+    }
+
+    /// Calls `look` for each of these logs with its last synced checkpoint, which comes from the log itself or from
+    /// the state.
     fn each(
         &self,
+        numbers: BTreeSet<LogNumber>,
+        states: &LogStates,
         look: impl Fn(LogNumber, &LogKey, &Path, Option<TreeHead>) -> Result<Option<LogExtent>, Failure>,
     ) -> Result<Vec<ReplayedLog>, Failure> {
         let (log, mut logs) = (self.log.log(), Vec::new());
-        let states = log.known_logs()?;
-        for number in self.numbers()? {
+        for number in numbers {
             let (key, folder) = (number.key(&self.first_key)?, number.folder_in(&self.parent));
             let checkpoint = if number == self.number {
                 Checkpoint::verify(&log.synced_checkpoint(), &key).ok()

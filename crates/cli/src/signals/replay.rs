@@ -27,6 +27,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 10;
 const ENTRIES: u64 = 16_384;
 
+/// Number of configurations whose states a row keeps, and most bytes of all of them.
+const CONFIGURATIONS: usize = 4;
+const MAX_BYTES: usize = 1 << 20;
+
 /// Keeps the state of an agent's alarm in the signals store, with the position in each log up to which it was replayed.
 #[derive(Debug)]
 pub(crate) struct AlarmKeeper {
@@ -43,22 +47,35 @@ struct AlarmProgress {
     entries: u64,
     /// The last save failed and was reported.
     fails: bool,
+    /// The last good state.
+    last: Option<KeptAlarm>,
 }
 
-/// Stored form of the state.
-#[derive(Debug, Serialize, Deserialize)]
+/// State of the alarm by one configuration's rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StoredAlarm {
-    format: String,
+struct KeptAlarm {
     /// Synced heads of the logs up to which the record was replayed, by origin.
     logs: BTreeMap<String, TreeHead>,
     replay: SavedReplay,
 }
 
+/// Stored form of the states: the last saved one, and those of other configurations.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredAlarm {
+    format: String,
+    logs: BTreeMap<String, TreeHead>,
+    replay: SavedReplay,
+    /// Latest first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    others: Vec<KeptAlarm>,
+}
+
 /// Result of a replay.
 struct ReplayedRecord {
     /// The state after the synced entries.
-    state: StoredAlarm,
+    state: KeptAlarm,
     /// The replay after all entries.
     replay: AgentReplay,
     entries: u64,
@@ -79,9 +96,11 @@ impl AlarmKeeper {
         store: Arc<SqliteStore>,
         logs: RecordLogs,
     ) -> Result<Self, Failure> {
-        let kept = Mutex::new(AlarmProgress { entries: logs.synced_size(), fails: false });
+        let kept = Mutex::new(AlarmProgress { entries: logs.synced_size(), ..AlarmProgress::default() });
         let keeper = Self { stats, agent: agent.clone(), store, logs, kept };
-        let (logs, text) = (keeper.logs.at_start()?, keeper.read()?);
+        // why: other processes advance the state meanwhile, so a later text could be ahead of the logs.
+        let text = keeper.read()?;
+        let logs = keeper.logs.at_start()?;
         let replayed = match keeper.resume(text.as_deref(), &logs) {
             Ok(replayed) => replayed,
             Err(reason) => {
@@ -96,7 +115,10 @@ impl AlarmKeeper {
             }
         };
         let saved = keeper.save(text.as_deref(), &replayed.state);
-        keeper.report(&mut keeper.kept.lock().unwrap_or_else(PoisonError::into_inner), saved);
+        let mut kept = keeper.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        keeper.report(&mut kept, saved);
+        kept.last = Some(replayed.state);
+        drop(kept);
         keeper.stats.take_up_replay(replayed.replay)?;
         Ok(keeper)
     }
@@ -133,38 +155,60 @@ impl AlarmKeeper {
     pub(crate) fn keep(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = self.logs.synced_size();
-        let saved = self.advance();
+        let saved = self.advance(&mut kept.last);
         if saved.is_ok() {
             kept.entries = entries;
         }
         self.report(&mut kept, saved);
     }
 
-    fn advance(&self) -> Result<(), Failure> {
-        let (logs, text) = (self.logs.synced()?, self.read()?);
-        let is_new = |state: &StoredAlarm| {
-            logs.iter().any(|log| log.head.size() > state.logs.get(&log.origin).map_or(0, TreeHead::size))
+    /// Advances the stored state; if it is unusable, the last good one.
+    fn advance(&self, last: &mut Option<KeptAlarm>) -> Result<(), Failure> {
+        // why: the text comes first, as in `start`.
+        let text = self.read()?;
+        let logs = self.logs.synced()?;
+        let stored = self.stored(text.as_deref()).and_then(|state| self.advanced(state, &logs));
+        let state = match (stored, last.take()) {
+            (Ok(state), _) => state,
+            (Err(reason), None) => return Err(Failure::new("SIGNALS_UNAVAILABLE", reason)),
+            (Err(reason), Some(good)) => {
+                *last = Some(good.clone());
+                self.advanced(good, &logs).map_err(|_| Failure::new("SIGNALS_UNAVAILABLE", reason))?
+            }
         };
-        let Some(text) = text.filter(|text| StoredAlarm::parse(text).is_some_and(|state| is_new(&state)))
-        else {
-            return Ok(());
-        };
-        // A state under other rules belongs to the process that has those rules.
-        let Ok(replayed) = self.resume(Some(&text), &logs) else { return Ok(()) };
-        self.save(Some(&text), &replayed.state)
+        let saved = self.save(text.as_deref(), &state);
+        *last = Some(state);
+        saved
+    }
+
+    /// Returns the state after the synced entries of all logs that are ahead of it. The state of another process can be
+    /// ahead of a log whose checkpoint this process has not seen yet.
+    fn advanced(&self, state: KeptAlarm, logs: &[ReplayedLog]) -> Result<KeptAlarm, String> {
+        let replay = self.resume_one(&state)?;
+        let place = |log: &ReplayedLog| state.logs.get(&log.origin).map_or(0, TreeHead::size);
+        let ahead: Vec<_> = logs.iter().filter(|log| log.head.size() > place(log)).cloned().collect();
+        if ahead.is_empty() {
+            return Ok(state);
+        }
+        let replayed = replay_behind(replay, state.logs, &ahead).map_err(|failure| failure.line())?;
+        Ok(replayed.state)
     }
 
     fn read(&self) -> Result<Option<String>, Failure> {
         Ok(self.store.alarm_state(&self.agent, self.logs.name())?)
     }
 
-    /// Replaces a stored state. If another process replaced it first, that state stays.
-    fn save(&self, before: Option<&str>, state: &StoredAlarm) -> Result<(), Failure> {
-        let text =
-            serde_json::to_string(state).map_err(|error| Failure::new("INTERNAL", error.to_string()))?;
-        if before != Some(text.as_str()) {
-            self.store.keep_alarm_state(&self.agent, self.logs.name(), before, &text)?;
+    /// Replaces the configuration's state. If another process replaced one first, that state stays.
+    fn save(&self, before: Option<&str>, state: &KeptAlarm) -> Result<(), Failure> {
+        let mut states = before.and_then(StoredAlarm::parse).unwrap_or_default();
+        if states.contains(state) {
+            return Ok(());
         }
+        states.retain(|other| !other.replay.has_same_rules(&state.replay));
+        states.insert(0, state.clone());
+        states.truncate(CONFIGURATIONS);
+        let text = StoredAlarm::to_text(states)?;
+        self.store.keep_alarm_state(&self.agent, self.logs.name(), before, &text)?;
         Ok(())
     }
 
@@ -182,19 +226,58 @@ impl AlarmKeeper {
 
     /// Replays the entries after the stored state. The error is the reason why the state is unusable.
     fn resume(&self, text: Option<&str>, logs: &[ReplayedLog]) -> Result<ReplayedRecord, String> {
-        let text = text.ok_or("its store has no state of it")?;
-        let state = StoredAlarm::parse(text).ok_or("its state is malformed")?;
-        let resumed = self.stats.resume_replay(&self.agent, &state.replay);
-        let replay = resumed.map_err(|error| Failure::from(error).line())?;
-        let replay = replay.ok_or("its state is of other rules, or of another lift")?;
+        let state = self.stored(text)?;
+        let replay = self.resume_one(&state)?;
         replay_behind(replay, state.logs, logs).map_err(|failure| failure.line())
+    }
+
+    /// Returns the stored state by this configuration's rules.
+    fn stored(&self, text: Option<&str>) -> Result<KeptAlarm, String> {
+        let text = text.ok_or("its store has no state of it")?;
+        let states = StoredAlarm::parse(text).ok_or("its state is malformed")?;
+        let mut reason = String::new();
+        for state in states {
+            match self.resume_one(&state) {
+                Ok(_) => return Ok(state),
+                Err(unusable) => reason = unusable,
+            }
+        }
+        Err(reason)
+    }
+
+    fn resume_one(&self, state: &KeptAlarm) -> Result<AgentReplay, String> {
+        let resumed = self.stats.resume_replay(&self.agent, &state.replay);
+        let resumed = resumed.map_err(|error| Failure::from(error).line())?;
+        Ok(resumed.ok_or("its state is of other rules, or of another lift")?)
     }
 }
 
 impl StoredAlarm {
-    fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok().filter(|state: &Self| state.format == FORMAT)
+    /// Parses the states, the last saved one first.
+    fn parse(text: &str) -> Option<Vec<KeptAlarm>> {
+        let Self { format, logs, replay, others } = serde_json::from_str(text).ok()?;
+        let mut states = vec![KeptAlarm { logs, replay }];
+        states.extend(others);
+        (format == FORMAT).then_some(states)
     }
+
+    /// Serialises the states. The last ones are left out if there are too many bytes of them.
+    fn to_text(mut states: Vec<KeptAlarm>) -> Result<String, Failure> {
+        loop {
+            let mut each = states.iter().cloned();
+            let KeptAlarm { logs, replay } = each.next().ok_or_else(|| internal("no state"))?;
+            let stored = Self { format: FORMAT.to_owned(), logs, replay, others: each.collect() };
+            let text = serde_json::to_string(&stored).map_err(|error| internal(&error.to_string()))?;
+            if text.len() <= MAX_BYTES || stored.others.is_empty() {
+                return Ok(text);
+            }
+            states.pop();
+        }
+    }
+}
+
+fn internal(text: &str) -> Failure {
+    Failure::new("INTERNAL", text.to_owned())
 }
 
 /// Replays all available entries.
@@ -241,7 +324,7 @@ fn replay_behind(
         entries = entries.saturating_add(1);
     }
     places.retain(|_, place| place.size() > 0);
-    let state = StoredAlarm { format: FORMAT.to_owned(), logs: places, replay: replay.save() };
+    let state = KeptAlarm { logs: places, replay: replay.save() };
     read.read_on(logs.iter().map(|log| log.end));
     for entry in read {
         replay.add(&entry?.record);

@@ -156,6 +156,106 @@ fn state_of_a_log_that_lost_its_end_is_not_resumed() {
     assert!(session(&bench, 1).ends_with(QUARANTINED));
 }
 
+fn copy(bench: &Bench, from: &str, to: &str) {
+    let _ = std::fs::remove_dir_all(bench.path(to));
+    let mut copy = Command::new("cp");
+    copy.args(["-r", from, to]).current_dir(bench.folder());
+    assert!(copy.status().unwrap().success());
+}
+
+/// Runs two sessions at once. The second, with the log `log/1`, has `times` refused calls.
+fn two_sessions(bench: &Bench, times: u32) {
+    let (first, mut second) = (Client::start(bench), Client::start(bench));
+    refused(&mut second, times);
+    drop((second.end(), first.end()));
+}
+
+#[test]
+fn numbered_log_behind_its_state_stops_the_start() {
+    let bench = quarantining();
+    // Another log under the same origin.
+    two_sessions(&bench, 4);
+    two_sessions(&bench, 4);
+    copy(&bench, "log/1", "forked");
+    std::fs::remove_dir_all(bench.path("log")).unwrap();
+    ["record.state", STORE].iter().for_each(|file| std::fs::remove_file(bench.path(file)).unwrap());
+    two_sessions(&bench, 1);
+    copy(&bench, "log/1", "older");
+    two_sessions(&bench, 3);
+    copy(&bench, "log/1", "whole");
+    let segment = "log/1/000000000001.jsonl";
+    let put = |folder: &str| {
+        std::fs::remove_dir_all(bench.path("log/1")).unwrap();
+        copy(&bench, folder, "log/1");
+    };
+    let ways: [(&str, &dyn Fn()); 5] = [
+        ("AUDIT_MISSING", &|| std::fs::remove_dir_all(bench.path("log/1")).unwrap()),
+        ("AUDIT_MISSING", &|| std::fs::remove_file(bench.path(segment)).unwrap()),
+        ("AUDIT_MISSING", &|| bench.write(segment, "")),
+        ("AUDIT_ROLLED_BACK", &|| put("older")),
+        ("AUDIT_FORK", &|| put("forked")),
+    ];
+    for (code, change) in ways {
+        change();
+        let before = bench.snapshot();
+        let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
+        let says = format!("error {code}: `log/1`: ");
+        assert!(run.code == 1 && run.err.starts_with(&says), "{code}: {run:?}");
+        let names = |files: &[(String, String)]| files.iter().map(|file| file.0.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&bench.snapshot()), names(&before), "{code}");
+        let _ = std::fs::create_dir(bench.path("log/1"));
+        put("whole");
+    }
+    assert_eq!(session(&bench, 0), "");
+}
+
+#[test]
+fn alarm_state_advances_beside_a_log_that_lags() {
+    let bench = quarantining();
+    let (mut first, mut second) = (Client::start(&bench), Client::start(&bench));
+    let earlier = bench.read("record.state");
+    assert!(earlier.contains("example.com/log/1"), "{earlier}");
+    refused(&mut second, 2);
+    assert_eq!(second.end().0, 0);
+    // As if the second process had saved its place in the record later than the alarm's state.
+    bench.write("record.state", earlier);
+    refused(&mut first, 3);
+    assert_eq!(first.end(), (0, String::new()));
+    let kept = state(&bench);
+    assert_eq!(json!(entries_in(&kept)), bench.verified()["records"], "{kept}");
+    assert_eq!(session(&bench, 4), QUARANTINED);
+}
+
+#[test]
+fn unusable_alarm_state_is_replaced_while_the_gateway_runs() {
+    let bench = quarantining();
+    assert_eq!(session(&bench, 2), "");
+    let mut client = Client::start(&bench);
+    put(&bench, "no JSON");
+    refused(&mut client, 3);
+    assert_eq!(client.end(), (0, String::new()));
+    assert_eq!(json!(entries_in(&state(&bench))), bench.verified()["records"]);
+    assert_eq!(session(&bench, 4), QUARANTINED);
+}
+
+#[test]
+fn each_configuration_of_an_agent_has_its_alarm_state() {
+    let bench = quarantining();
+    let one = bench.read("gateway.toml");
+    let other = one.replace("on_drop = ", "decisions = 20000\non_drop = ");
+    assert_ne!(one, other);
+    assert_eq!(session(&bench, 2), "");
+    bench.write("gateway.toml", &other);
+    let told = session(&bench, 1);
+    assert!(told.contains("replayed from all ") && told.contains("of other rules"), "{told}");
+    for config in [&one, &other, &one, &other] {
+        bench.write("gateway.toml", config);
+        assert_eq!(session(&bench, 1), "");
+    }
+    bench.write("gateway.toml", &one);
+    assert_eq!(session(&bench, 2), QUARANTINED);
+}
+
 /// Run it on an idle machine: `cargo test --release -p countersign-cli --test cli million -- --ignored`, or with a release
 /// binary in `COUNTERSIGN_BIN`.
 #[test]
