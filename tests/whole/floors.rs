@@ -25,6 +25,7 @@ const FLOORS: [(&str, u8); 20] = [
     ("pic-conformance", 5),
     ("testing", 5),
     ("cli", 6),
+    ("vectors", 6),
 ];
 
 #[test]

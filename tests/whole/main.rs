@@ -5,4 +5,5 @@ mod forgery;
 mod labels;
 mod memory;
 mod readme;
+mod surfaces;
 mod world;

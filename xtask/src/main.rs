@@ -1,5 +1,5 @@
 //! Tasks of the repository: `measure` prints figures of the source and holds them to their limits; `codes` lists the
-//! stable codes in `docs/codes.md`.
+//! stable codes in `docs/codes.md`; `vectors` makes the public vectors in `tests/vectors`.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "the kinds of items that matter are few")]
 
@@ -11,15 +11,17 @@ mod text;
 
 use std::io::Write as _;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::house::HouseError;
 
-const USAGE: &str = "usage: xtask measure|codes [FOLDER] [--check]\n\n\
+const USAGE: &str = "usage: xtask measure|codes|vectors [FOLDER] [--check]\n\n\
     measure  Prints figures of the workspace in FOLDER (default: this one).\n         \
              --check exits with 1 if a figure is above its limit.\n\
     codes    Writes the list of all codes into docs/codes.md.\n         \
-             --check writes nothing, and exits with 1 if the list is out of date.\n";
+             --check writes nothing, and exits with 1 if the list is out of date.\n    \
+    vectors  Writes the public vectors into tests/vectors of this workspace.\n         \
+             --check writes nothing, and exits with 1 if a vector differs.\n";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
     let done = match task {
         Some("measure") => print_figures(&folder, check),
         Some("codes") => list_codes(&folder, check),
+        Some("vectors") => Ok(make_vectors(check)),
         _ => return fail(USAGE),
     };
     done.unwrap_or_else(|error| fail(&format!("xtask: {error}\n")))
@@ -60,6 +63,20 @@ fn list_codes(folder: &Path, check: bool) -> Result<ExitCode, HouseError> {
         return Ok(fail("xtask: docs/codes.md is out of date: cargo run -p xtask -- codes\n"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the program that makes the vectors. It needs the whole library, which the other tasks do without.
+fn make_vectors(check: bool) -> ExitCode {
+    let mut maker = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    maker.args(["run", "--quiet", "--package", "countersign-vectors", "--"]);
+    if check {
+        maker.arg("--check");
+    }
+    match maker.current_dir(env!("CARGO_MANIFEST_DIR")).status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => fail(&format!("xtask: {error}\n")),
+    }
 }
 
 fn fail(text: &str) -> ExitCode {

@@ -9,7 +9,7 @@ mod framed;
 
 pub use framed::{Framed, hex};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,8 @@ impl Vectors {
     pub fn on_disk(&self) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
         for kind in &self.kinds {
-            for entry in fs::read_dir(self.folder.join(kind)).expect("the folder can be listed") {
+            let Ok(entries) = fs::read_dir(self.folder.join(kind)) else { continue };
+            for entry in entries {
                 let path = entry.expect("the folder can be listed").path();
                 let name = path.file_name().and_then(|name| name.to_str()).expect("a name of plain letters");
                 let text = fs::read_to_string(&path).expect("the file can be read");
@@ -80,8 +81,17 @@ impl Vectors {
         }
     }
 
-    /// Touches only what differs, and each file in one go: tests of other processes may be reading.
-    fn write(&self, made: &BTreeMap<String, String>) {
+    /// Names of the files that are missing, too many or of another text than was made.
+    #[must_use]
+    pub fn differing(&self, made: &BTreeMap<String, String>) -> Vec<String> {
+        let on_disk = self.on_disk();
+        let names: BTreeSet<&String> = on_disk.keys().chain(made.keys()).collect();
+        let differing = names.into_iter().filter(|name| on_disk.get(*name) != made.get(*name));
+        differing.map(|name| self.folder.join(name).display().to_string()).collect()
+    }
+
+    /// Writes the files. Touches only what differs, and each file in one go: tests of other processes may be reading.
+    pub fn write(&self, made: &BTreeMap<String, String>) {
         for kind in &self.kinds {
             fs::create_dir_all(self.folder.join(kind)).expect("the folder can be made");
         }

@@ -1,7 +1,10 @@
-//! For tests of hosts that embed Countersign: signed registries in one line, and a world from which gates are opened.
+//! For tests of hosts that embed Countersign: signed registries in one line, a world from which gates are opened, a
+//! scripted MCP server, and one trait for every surface that decides calls.
 //!
 //! - [`TestRegistry`] and [`TestTool`] build and sign a registry in one line.
 //! - [`World`] has a registry, a manual clock, keys, stores and a sink, and opens gates.
+//! - [`DeskServer`] is the script of an MCP server, and [`McpClient`] a client, for tests of a gateway.
+//! - A [`Surface`] plays a [`GateVector`]: the library, the command line, the gateway, or one of your own.
 //!
 //! It does not protect anything: its keys are constants. Use it as a dev-dependency only. Every function panics where a
 //! test would fail.
@@ -24,8 +27,16 @@
     reason = "a helper of tests fails by panicking"
 )]
 
+mod desk_server;
+mod mcp_client;
 mod registry;
+mod surface;
 mod world;
 
+pub use desk_server::DeskServer;
+pub use mcp_client::{LineProcess, McpClient};
 pub use registry::{TestRegistry, TestTool};
+#[cfg(unix)]
+pub use surface::{CommandLineSurface, GatewaySurface};
+pub use surface::{GateVector, LibrarySurface, Surface};
 pub use world::World;

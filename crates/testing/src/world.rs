@@ -166,12 +166,16 @@ impl World {
         ApprovalSettings::new(Self::keys(), Arc::clone(&self.spent) as _, self.audience.clone())
     }
 
-    /// Keys of approvals. The secret is public.
+    /// Keys of approvals in the run `run-1`.
     #[must_use]
     pub fn keys() -> RunKeys {
-        let id = KeyId::new("k1").expect("an id");
-        let secret = ServerSecret::new(id, &[9; 32]).expect("a secret of 32 bytes");
-        Keyring::new(secret).for_run(&RunId::new("run-1").expect("an id"))
+        Keyring::new(Self::secret()).for_run(&RunId::new("run-1").expect("an id"))
+    }
+
+    /// Secret of the gate, from which the keys of approvals are derived. It is public.
+    #[must_use]
+    pub fn secret() -> ServerSecret {
+        ServerSecret::new(KeyId::new("k1").expect("an id"), &[9; 32]).expect("a secret of 32 bytes")
     }
 
     /// Gate without goal or approvals.

@@ -66,5 +66,7 @@ mod several_proofs;
 mod simulate;
 mod stats;
 mod store;
+#[cfg(unix)]
+mod surfaces;
 mod token;
 mod vectors;
