@@ -15,6 +15,7 @@ use countersign::registry::{
     CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, SessionContract,
 };
 use countersign::tool_gate::{ApprovalSettings, RejectionCode, ToolCall, ToolGate, ToolGateBuilder};
+use countersign::{Countersign, SessionBuilder};
 
 use crate::TestRegistry;
 
@@ -151,6 +152,11 @@ impl World {
     pub fn contract(&self) -> SessionContract {
         let request = NegotiationRequest::new(self.session.clone(), self.agent.clone());
         self.registry.negotiate(&request, self.now()).expect("a session of a registered agent")
+    }
+
+    /// Session of the facade, for the agent, the session and the principal.
+    pub fn session_at(&self, countersign: &Countersign) -> SessionBuilder {
+        countersign.session(self.agent.clone(), self.session.clone(), self.principal.clone())
     }
 
     /// Pins the goal for half an hour.

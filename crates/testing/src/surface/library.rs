@@ -30,7 +30,7 @@ impl Surface for LibrarySurface {
         let countersign = builder.clock(Arc::clone(&clock) as _).load().expect("a registry that verifies");
         let audience = Audience::new("gate-1").expect("an audience");
         let spent = Arc::new(MemorySpentTokens::new());
-        let session = countersign.session("support-bot", "session-1", "ada@example.com").expect("ids");
+        let session = world.session_at(&countersign);
         let mut session = session.approvals(ApprovalSettings::new(World::keys(), spent, audience));
         if let Some(goal) = vector.goal() {
             session = session.goal(goal);
