@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("audit-log", 2),
     ("tool-gate", 3),
     ("countersign", 4),
+    ("host", 5),
     ("mcp", 5),
     ("sqlite", 5),
     ("plan-runner", 5),
@@ -53,9 +54,11 @@ fn the_floors_of_the_house_hold() {
         let text = fs::read_to_string(workspace().join("crates").join(folder).join("Cargo.toml")).unwrap();
         let manifest: toml::Table = text.parse().unwrap();
         let dependencies = manifest["dependencies"].as_table().unwrap();
-        // Neighbours: `canonical-json` uses the ids and digests of `core`, and `tlog` the signatures of `keys`.
+        // Neighbours: `canonical-json` uses the ids and digests of `core`, `tlog` the signatures of `keys`, and `host` opens
+        // the stores of `sqlite`.
         let neighbour = match folder {
             "tlog" => "countersign-keys",
+            "host" => "countersign-sqlite",
             _ if floor == 0 => "countersign-core",
             _ => "",
         };

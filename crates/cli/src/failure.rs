@@ -1,7 +1,8 @@
 use std::fmt;
 
-pub(crate) use countersign_core::error_chain as chain;
-use countersign_core::escape_hidden;
+use countersign_host::error::{ErrorKind, HostError};
+pub(crate) use countersign_host::error::{chain, one_line};
+use countersign_host::interrupt::Signal;
 
 /// Outcome of the process, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +151,20 @@ from_coded!(
     countersign_tool_gate::QuarantineError,
 );
 
-/// Joins text into one line: each run of whitespace becomes one space, invisible characters are escaped.
-pub(crate) fn one_line(text: &str) -> String {
-    escape_hidden(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        let exit = match error.kind() {
+            ErrorKind::Usage => Exit::Usage,
+            ErrorKind::Refused => Exit::Refused,
+            ErrorKind::Interrupted(status) => Exit::Signal(status),
+            ErrorKind::Failed | _ => Exit::Failed,
+        };
+        Self { code: error.code(), message: error.message().to_owned(), exit }
+    }
+}
+
+impl From<Signal> for Exit {
+    fn from(signal: Signal) -> Self {
+        Self::Signal(signal.status())
+    }
 }

@@ -1,16 +1,17 @@
+//! Input from a file or standard input, and output files.
+
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use countersign_keys::trusted::{PUBLIC_MODE, open_regular, read_trusted, set_mode};
+use countersign_host::files::{exists, take_file, unreadable, within};
 
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 
-/// Most bytes of a text without a limit of its own: a goal, a token, a configuration.
-pub(crate) const TEXT_BYTES: u64 = 1 << 20;
-/// Most bytes of a registry file: a signed snapshot or a draft.
-pub(crate) const REGISTRY_BYTES: u64 = 64 << 20;
+pub(crate) use countersign_host::files::{
+    REGISTRY_BYTES, Replace, TEXT_BYTES, read_file, read_text_file, read_trusted_file, write_file,
+};
 
 /// Source of input: a file, or `-` for standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,39 +34,17 @@ impl Source {
     pub(crate) fn read_prefix(&self, max: u64) -> Result<Vec<u8>, Failure> {
         match self {
             Self::Stdin => take_stdin(max),
-            Self::File(path) => take_file(&open(path)?, path, max),
+            Self::File(path) => Ok(take_file(&open(path)?, path, max)?),
         }
     }
 }
 
-/// Reads a regular file, and never holds more than `max` bytes plus one.
-pub(crate) fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
-    let (file, about) = open_regular(path).map_err(|error| unreadable(path, &error))?;
-    let name = path.display().to_string();
-    if about.len() > max {
-        return Err(too_large(&name, max));
-    }
-    within(take_file(&file, path, max.saturating_add(1))?, max, &name)
-}
-
 fn read_stdin(max: u64) -> Result<Vec<u8>, Failure> {
-    within(take_stdin(max.saturating_add(1))?, max, "standard input")
-}
-
-/// Reads a file that is trusted because of its owner: refused if anyone but root and the current user can have written
-/// it.
-pub(crate) fn read_trusted_file(path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
-    read_trusted(path, max).map_err(|error| Failure::new(error.code(), chain(&error)).about(path.display()))
+    Ok(within(take_stdin(max.saturating_add(1))?, max, "standard input")?)
 }
 
 fn open(path: &Path) -> Result<File, Failure> {
-    File::open(path).map_err(|error| unreadable(path, &error))
-}
-
-fn take_file(file: &File, path: &Path, max: u64) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    file.take(max).read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
-    Ok(bytes)
+    File::open(path).map_err(|error| unreadable(path, &error).into())
 }
 
 fn take_stdin(max: u64) -> Result<Vec<u8>, Failure> {
@@ -74,10 +53,6 @@ fn take_stdin(max: u64) -> Result<Vec<u8>, Failure> {
         Failure::new("FILE_UNREADABLE", format!("standard input cannot be read: {error}"))
     })?;
     Ok(bytes)
-}
-
-fn within(bytes: Vec<u8>, max: u64, what: &str) -> Result<Vec<u8>, Failure> {
-    if u64::try_from(bytes.len()).is_ok_and(|len| len <= max) { Ok(bytes) } else { Err(too_large(what, max)) }
 }
 
 /// Returns a text from the command line, or from standard input if it is `-`. One line end at the end of standard input
@@ -97,122 +72,10 @@ pub(crate) fn read_text(given: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Reads a UTF-8 file.
-pub(crate) fn read_text_file(path: &Path) -> Result<String, Failure> {
-    text_of(path, read_file(path, TEXT_BYTES)?)
-}
-
-/// Reads a UTF-8 file that is trusted because of its owner, as [`read_trusted_file`] does.
-pub(crate) fn read_trusted_text(path: &Path) -> Result<String, Failure> {
-    text_of(path, read_trusted_file(path, TEXT_BYTES)?)
-}
-
-fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
-    String::from_utf8(bytes).map_err(|_| Failure::new("FILE_NOT_TEXT", "not UTF-8").about(path.display()))
-}
-
-/// Whether an existing file may be replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Replace {
-    Never,
-    Allowed,
-}
-
-impl From<bool> for Replace {
-    fn from(force: bool) -> Self {
-        if force { Self::Allowed } else { Self::Never }
-    }
-}
-
-/// Writes a file atomically: into a temporary file beside it, which is synced and then moved into place. Its mode is
-/// 0644, regardless of the umask.
-pub(crate) fn write_file(path: &Path, bytes: &[u8], replace: Replace) -> Result<(), Failure> {
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    let made = builder.prefix(".countersign-").tempfile_in(folder);
-    let mut temporary = made.map_err(|error| unwritable(path, &error))?;
-    let written = set_mode(temporary.as_file(), PUBLIC_MODE).and_then(|()| temporary.write_all(bytes));
-    written.map_err(|error| unwritable(path, &error))?;
-    temporary.as_file().sync_all().map_err(|error| unwritable(path, &error))?;
-    let moved = match replace {
-        Replace::Never => temporary.persist_noclobber(path),
-        Replace::Allowed => temporary.persist(path),
-    };
-    moved.map_err(|error| unwritable(path, &error.error))?;
-    sync_folder(folder);
-    Ok(())
-}
-
 /// Fails early if the file exists and must not be replaced, so that no work is wasted.
 pub(crate) fn must_be_free(path: &Path, replace: Replace) -> Result<(), Failure> {
     match path.symlink_metadata() {
-        Ok(_) if replace == Replace::Never => Err(exists(path)),
+        Ok(_) if replace == Replace::Never => Err(exists(path).into()),
         _ => Ok(()),
-    }
-}
-
-/// Syncs the folder, which makes the new name durable. On a file system without this, the file is still complete.
-fn sync_folder(folder: &Path) {
-    if let Ok(folder) = File::open(folder) {
-        let _ = folder.sync_all();
-    }
-}
-
-fn too_large(what: &str, max: u64) -> Failure {
-    Failure::new("FILE_TOO_LARGE", format!("`{what}` is larger than {max} bytes"))
-}
-
-fn exists(path: &Path) -> Failure {
-    Failure::new("FILE_EXISTS", "is there already; nothing was written").about(path.display())
-}
-
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    let code = if error.kind() == io::ErrorKind::NotFound { "FILE_MISSING" } else { "FILE_UNREADABLE" };
-    Failure::new(code, error.to_string()).about(path.display())
-}
-
-pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    if error.kind() == io::ErrorKind::AlreadyExists {
-        return exists(path);
-    }
-    // Errors of a temporary file end with its name, which means nothing to the user.
-    let text = error.to_string();
-    let text = text.split(" at path ").next().unwrap_or_default();
-    Failure::new("FILE_UNWRITABLE", text).about(path.display())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Replace, read_file, write_file};
-
-    #[test]
-    fn a_file_that_is_there_is_replaced_only_where_that_is_allowed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("f");
-        write_file(&path, b"one", Replace::Never).unwrap();
-        assert_eq!(write_file(&path, b"two", Replace::Never).unwrap_err().code(), "FILE_EXISTS");
-        assert_eq!(read_file(&path, 3).unwrap(), b"one");
-        write_file(&path, b"two", Replace::Allowed).unwrap();
-        assert_eq!(read_file(&path, 3).unwrap(), b"two");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn no_more_of_a_file_is_read_than_may_be() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("f");
-        write_file(&path, b"four", Replace::Never).unwrap();
-        assert_eq!(read_file(&path, 3).unwrap_err().code(), "FILE_TOO_LARGE");
-    }
-
-    #[test]
-    #[cfg(unix)]
-    fn only_a_regular_file_is_read() {
-        for path in ["/dev/zero", "/dev/null", "/"] {
-            assert_eq!(read_file(path.as_ref(), 1 << 16).unwrap_err().code(), "FILE_UNREADABLE", "{path}");
-        }
     }
 }

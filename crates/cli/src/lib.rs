@@ -6,28 +6,14 @@
 
 mod cli;
 mod command;
-mod config;
 mod demo;
-mod export;
 mod failure;
 mod files;
-mod follow;
-#[cfg(any(feature = "otel", feature = "witness"))]
-mod http;
-mod interrupt;
-mod lines;
-mod marks;
 mod minting;
 mod output;
-mod proposals;
-mod random;
-mod record;
-mod recorded;
-mod server;
-mod session;
-mod shown;
-mod signals;
+mod record_args;
 mod time;
+mod words;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -3,6 +3,9 @@ use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
 use serde::Serialize;
 use serde_json::json;
 
+use countersign_host::interrupt::Interrupt;
+use countersign_host::report::Reporter;
+
 use crate::failure::{Exit, Failure};
 
 /// Standard output. A closed pipe and a full disk are ordinary failures.
@@ -115,6 +118,16 @@ impl Output {
 /// Writes one line to standard error. A failure is ignored.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Returns the reporter of this program: it writes to standard error.
+pub(crate) fn reporter() -> Reporter {
+    Reporter::new(note)
+}
+
+/// Handles the signals that end the program.
+pub(crate) fn watch_signals() -> Result<Interrupt, Failure> {
+    Ok(Interrupt::watch(|signal| std::process::exit(signal.status().into()))?)
 }
 
 pub(crate) fn closed(error: &io::Error) -> Failure {

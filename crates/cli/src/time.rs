@@ -1,14 +1,11 @@
 use std::str::FromStr;
 
 use countersign_core::rfc3339::{self, Offset};
-use countersign_core::{Clock as _, Millis, SystemClock, Timestamp};
+use countersign_core::{Millis, Timestamp};
 
 use crate::failure::Failure;
 
-/// Returns the current time.
-pub(crate) fn now() -> Result<Timestamp, Failure> {
-    SystemClock::new().now().map_err(|error| Failure::new("CLOCK_UNAVAILABLE", error.to_string()))
-}
+pub(crate) use countersign_host::time::now;
 
 /// A time, given directly or as a span before now.
 #[derive(Clone, Copy, Debug)]

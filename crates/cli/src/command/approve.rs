@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use crate::command::mcp::waiting_plan::{WaitingPlan, spelled};
 use crate::command::mcp::waiting_proposal;
 use crate::command::plan::goal_digest;
-use crate::command::token::run_keys;
-use crate::config::{ApprovalPart, Config, find_config, run_of};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, ask_at_terminal, internal};
-use crate::random;
-use crate::record::PreparedRecord;
-use crate::session::open_existing_store;
-use crate::shown::{shown_id, shown_json};
+use crate::output::{Output, ask_at_terminal, internal, reporter};
 use crate::time::now;
+use countersign_host::config::{ApprovalPart, Config, find_config, run_of};
+use countersign_host::inputs::run_keys;
+use countersign_host::random;
+use countersign_host::record::PreparedRecord;
+use countersign_host::session::open_existing_store;
+use countersign_host::shown::{shown_id, shown_json};
 
 /// Fewest characters of an id prefix that can name a call.
 const MIN_PREFIX: usize = 4;
@@ -123,7 +123,7 @@ impl Approve {
         if !is_open {
             return Err(PendingError::Decided.into());
         }
-        let record = config.answer_record(now()?)?;
+        let record = config.answer_record(now()?, &reporter())?;
         if self.deny {
             return self.deny(out, &store, &pending, record, Exit::Done);
         }
@@ -416,7 +416,7 @@ fn open_existing(approval: &ApprovalPart) -> Result<SqliteStore, Failure> {
     if !approval.store.exists() {
         return Err(unknown());
     }
-    open_existing_store(&approval.store)
+    Ok(open_existing_store(&approval.store)?)
 }
 
 fn ambiguous(ids: &[CallId]) -> Failure {

@@ -7,11 +7,11 @@ use countersign_pinned_ask::PinnedAsk;
 use serde::Deserialize as _;
 use serde_json::json;
 
-use super::json::malformed;
 use crate::failure::{Exit, Failure};
 use crate::files::{TEXT_BYTES, read_file, read_text};
 use crate::output::Output;
 use crate::time::now;
+use countersign_host::inputs::malformed;
 
 /// Pin the goal of a session, and see whether a goal stated later is the same.
 ///

@@ -1,5 +1,6 @@
 use clap::{Args, Subcommand};
-use countersign_canonical_json::{Canonical, JsonError, Limits, LimitsError, Recipe, digest, read};
+use countersign_canonical_json::{Canonical, Limits, LimitsError, Recipe, digest, read};
+use countersign_host::inputs::malformed;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -77,7 +78,7 @@ impl Input {
 
     fn read(&self) -> Result<Canonical, Failure> {
         let (bytes, limits) = self.bytes()?;
-        read(&bytes, self.recipe, &limits).map_err(|error| malformed(&error))
+        Ok(read(&bytes, self.recipe, &limits).map_err(|error| malformed(&error))?)
     }
 
     fn limits(&self) -> Result<Limits, LimitsError> {
@@ -86,11 +87,4 @@ impl Input {
             .with_max_depth(self.max_depth)?
             .with_max_width(self.max_width)
     }
-}
-
-/// Failure for invalid JSON. Its text omits the code, which is printed before it.
-pub(crate) fn malformed(error: &JsonError) -> Failure {
-    let text = error.to_string();
-    let place = text.strip_prefix(&format!("`{}` ", error.code())).unwrap_or(&text);
-    Failure::new(error.code(), place)
 }

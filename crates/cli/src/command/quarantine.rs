@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::session::{open_existing_store, open_store};
 use crate::time::now;
+use countersign_host::session::{open_existing_store, open_store};
 
 /// Keep agents from calling anything, and let them call again.
 ///
@@ -114,7 +114,7 @@ impl Change {
 
 /// Opens a store without creating it: a mistyped path must not report that no agent is in quarantine.
 fn open_existing(path: &Path) -> Result<SqliteStore, Failure> {
-    open_existing_store(path)
+    Ok(open_existing_store(path)?)
 }
 
 const fn named(standing: Standing) -> &'static str {

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::session::open_existing_store;
 use crate::time::now;
+use countersign_host::session::open_existing_store;
 
 /// Make and look at the store in which approvals, attestations and endorsements are spent.
 ///

@@ -10,19 +10,18 @@ use countersign_core::{
     AgentId, Audience, CallId, Digest, Millis, OperatorId, Principal, RunId, ServerName, SessionId,
     Timestamp, TokenId, ToolId, ToolName,
 };
-use countersign_keys::file::read_server_secret;
-use countersign_keys::{Keyring, RunKeys};
+use countersign_host::inputs::run_keys;
 use countersign_registry::{LoadOptions, verify_registry};
 use serde_json::json;
 
-use super::json::malformed;
-use crate::command::keys::read_trust_root;
 use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, Source, read_text, read_trusted_file};
 use crate::output::Output;
-use crate::random;
-use crate::session::open_existing_store;
 use crate::time::now;
+use countersign_host::inputs::malformed;
+use countersign_host::inputs::read_trust_root;
+use countersign_host::random;
+use countersign_host::session::open_existing_store;
 
 /// Default run, whose keys are used if none is named.
 pub(crate) const DEFAULT_RUN: &str = "check";
@@ -313,12 +312,6 @@ fn check_listed(binding: &CallBinding, registry: &Path, root: &Path) -> Result<(
         }
         _ => Ok(()),
     }
-}
-
-/// Derives the keys of one run from a gate's key file.
-pub(crate) fn run_keys(path: &Path, run: &RunId) -> Result<RunKeys, Failure> {
-    let secret = read_server_secret(path).map_err(|error| Failure::from(error).about(path.display()))?;
-    Ok(Keyring::new(secret).for_run(run))
 }
 
 fn timestamp(text: &str) -> Result<Timestamp, String> {

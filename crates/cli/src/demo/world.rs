@@ -93,7 +93,8 @@ impl World {
         }
         let program =
             std::env::current_exe().map_err(|error| failed("this program cannot find itself", &error))?;
-        let name: String = crate::random::id::<countersign_core::RunId>("countersign-demo")?.to_string();
+        let name: String =
+            countersign_host::random::id::<countersign_core::RunId>("countersign-demo")?.to_string();
         let folder = std::path::absolute(std::env::temp_dir().join(name))
             .map_err(|error| failed("the folder for temporary files is not usable", &error))?;
         private_folder(&folder)

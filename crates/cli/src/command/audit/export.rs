@@ -8,7 +8,9 @@ use countersign_audit_log::{
 use serde_json::{Value, json};
 
 use super::choice::LogChoice;
-use super::log::{Kept, LogArgs, ProvableLog, changed};
+use countersign_host::entries::changed;
+
+use super::log::{Kept, LogArgs, ProvableLog};
 use super::verify::root_of;
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, read_file, read_text_file, write_file};
@@ -133,7 +135,7 @@ impl Export {
                 Some(earlier) => resume(&folder, earlier, write),
                 None => Some(TileWriter::new(write)),
             };
-            let changed = || changed().about(log.folder.display());
+            let changed = || Failure::from(changed().about(log.folder.display()));
             tiles.ok_or_else(changed).and_then(|mut tiles| {
                 entries.try_for_each(|entry| {
                     Ok::<_, Failure>(tiles.append(entry.map_err(|_| changed())?.line())?)

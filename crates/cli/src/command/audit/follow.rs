@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use countersign_audit_log::{FolderDisk, LogError, LogNumber, Record, list_logs, place_before_end};
 use serde::Deserialize;
 
-use super::entries::Entry;
 use crate::failure::Failure;
+use countersign_host::entries::Entry;
 
 /// Most bytes of a line, including its line feed.
 const MAX_LINE: u64 = 1 << 16;

@@ -6,14 +6,15 @@ use clap::Args;
 use clap::builder::{MapValueParser, OsStringValueParser, TypedValueParser as _, ValueParserFactory};
 use countersign_audit_log::{
     Checkpoint, FolderDisk, KnownLog, LogError, LogKey, LogNumber, LogProver, LogStateFile, LogStates,
-    LogSummary, RebuiltSide, key_of_log, list_logs, verify_log,
+    LogSummary, key_of_log, list_logs, verify_log,
 };
+use countersign_host::entries::Logs;
+use countersign_host::states::side_rebuilt;
 use countersign_tlog::note::VerifierKeyError;
 
 use super::choice::LogChoice;
 use super::durable::make_durable;
-use super::entries::Logs;
-use crate::failure::{Exit, Failure, one_line};
+use crate::failure::{Exit, Failure};
 use crate::files::{TEXT_BYTES, read_text_file, read_trusted_file};
 use crate::output::note;
 
@@ -161,13 +162,6 @@ impl Drop for ProvableLog {
     }
 }
 
-/// Builds the line that reports a side file that was missing, short or wrong.
-pub(crate) fn side_rebuilt(folder: &Path, side: &RebuiltSide) -> String {
-    let path = folder.join(&side.file);
-    let failure = side.failure.as_ref().map(|error| format!(", and cannot be written: {error}"));
-    one_line(&format!("side file `{}` made anew{}", path.display(), failure.unwrap_or_default()))
-}
-
 /// Refuses a log whose oldest segments are missing.
 pub(super) fn require_all(folder: &Path, summary: &LogSummary) -> Result<(), Failure> {
     match summary.first_here {
@@ -177,11 +171,6 @@ pub(super) fn require_all(folder: &Path, summary: &LogSummary) -> Result<(), Fai
         }
         _ => Ok(()),
     }
-}
-
-/// Failure for a log whose second reading differs from the verified one.
-pub(super) fn changed() -> Failure {
-    Failure::refused("AUDIT_CORRUPT", "the log was changed while it was read")
 }
 
 /// Verifies a log against its key and the checkpoints in these files. For a numbered log, `key` may be the key of its

@@ -17,10 +17,9 @@ mod verify;
 #[cfg(feature = "witness")]
 mod witness;
 
-pub(crate) use entries::{Entries, Entry, LogPart, ReadTo};
+pub(crate) use entries::{unverified, verified};
 pub(crate) use follow::Followers;
-pub(crate) use log::{KeySource, side_rebuilt};
-pub(crate) use own::other_states;
+pub(crate) use log::KeySource;
 
 use clap::Subcommand;
 

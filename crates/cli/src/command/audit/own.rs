@@ -1,14 +1,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use countersign_audit_log::{Durability, LogKey, LogNumber, LogOptions, LogStateFile, signed_key};
+use countersign_audit_log::{Durability, LogKey, LogOptions, signed_key};
 use countersign_core::Timestamp;
+use countersign_host::error::HostError;
+use countersign_host::interrupt::outlive_file_limit;
+use countersign_host::states::{knowing, other_states, states_beside};
 use countersign_keys::SigningKey;
 use countersign_keys::file::read_log_key;
 use countersign_tlog::note::KeyName;
 
 use crate::failure::Failure;
-use crate::interrupt::outlive_file_limit;
 use crate::output::note;
 
 /// A log whose key is here, to be written.
@@ -79,66 +81,11 @@ impl OwnLog {
 
     /// Lists other states beside the folder that contain the log. Warns of one that cannot be read.
     pub(super) fn other_states(&self, log: &LogKey, used: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
-        let warn = |failure: Failure| {
-            note(&format!("warning {}: {}; the state is left as it is", failure.code(), failure.line()));
+        let warn = |error: HostError| {
+            note(&format!("warning {}: {}; the state is left as it is", error.code(), error.line()));
         };
-        used.map_or(Ok(Vec::new()), |used| other_states(&self.folder, log, used, warn))
+        Ok(used.map_or(Ok(Vec::new()), |used| other_states(&self.folder, log, used, warn))?)
     }
-}
-
-/// Lists the states beside a log's folder that contain the log, except `used`. Passes those that cannot be read, which
-/// concern only their own writers, to `unreadable`.
-pub(crate) fn other_states(
-    folder: &Path,
-    log: &LogKey,
-    used: &Path,
-    mut unreadable: impl FnMut(Failure),
-) -> Result<Vec<PathBuf>, Failure> {
-    let used = used.canonicalize().ok();
-    let mut others = states_beside(folder, Some(log))?;
-    others.retain(|path| path.canonicalize().ok() != used);
-    others.retain(|path| {
-        knows(path, log).unwrap_or_else(|failure| {
-            unreadable(failure);
-            false
-        })
-    });
-    Ok(others)
-}
-
-/// Keeps the states that contain the log.
-fn knowing(states: Vec<PathBuf>, log: &LogKey) -> Result<Vec<PathBuf>, Failure> {
-    let mut knowing = Vec::new();
-    for path in states {
-        if knows(&path, log)? {
-            knowing.push(path);
-        }
-    }
-    Ok(knowing)
-}
-
-/// Returns whether a state contains the log.
-fn knows(path: &Path, log: &LogKey) -> Result<bool, Failure> {
-    let states = LogStateFile::new(path).read();
-    let known = states.and_then(|states| states.map_or(Ok(None), |states| states.log(log)));
-    known.map(|known| known.is_some()).map_err(|error| Failure::from(error).about(path.display()))
-}
-
-/// Lists the existing states at the default places of a log's writers.
-fn states_beside(folder: &Path, log: Option<&LogKey>) -> Result<Vec<PathBuf>, Failure> {
-    let folder = std::path::absolute(folder);
-    let mut folder = folder.map_err(|error| Failure::new("AUDIT_UNAVAILABLE", error.to_string()))?;
-    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let number = name.parse::<LogNumber>().is_ok()
-        && log.is_some_and(|log| log.origin().as_str().ends_with(&format!("/{name}")));
-    if number {
-        // One state covers all logs of the parent folder.
-        folder.pop();
-    }
-    let mut beside = folder.file_name().unwrap_or_default().to_owned();
-    beside.push(".state");
-    let paths = [folder.with_file_name(beside), folder.with_file_name("record.state")];
-    Ok(paths.into_iter().filter(|path| path.is_file()).collect())
 }
 
 /// Builds the line that names the state that a verb used.

@@ -15,7 +15,7 @@ use super::log::{KeySource, LogArgs, ProvableLog};
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, must_be_free, read_file, read_text_file, write_file};
 use crate::output::{Output, internal};
-use crate::shown::{shown_id, shown_tool};
+use countersign_host::shown::{shown_id, shown_tool};
 
 /// Most decisions on one call id that are listed.
 const MOST_CALLS: usize = 64;

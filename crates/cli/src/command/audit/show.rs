@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use countersign_audit_log::{Record, Verdict};
 use countersign_core::{AgentId, SessionId};
 
-use super::entries::{Entries, print};
+use super::entries::{print, unverified};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, note};
 
@@ -38,7 +38,7 @@ enum WantedVerdict {
 
 impl Show {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let entries = Entries::read(&self.folder)?;
+        let entries = unverified(&self.folder)?;
         say_unverified();
         for read in entries {
             let entry = read?;

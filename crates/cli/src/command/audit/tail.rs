@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use countersign_audit_log::Record;
 
-use super::entries::{Entry, Logs, print};
+use countersign_host::entries::{Entry, Logs};
+
+use super::entries::print;
 use super::follow::{Follower, Followers, segments};
 use super::show::{Wanted, say_unverified};
 use crate::failure::{Exit, Failure};

@@ -16,13 +16,13 @@ use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, RejectionC
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure, one_line};
-use crate::interrupt::Interrupt;
-use crate::lines::{Line, next_line};
 use crate::minting::{mint_words, shell_line, shell_word};
-use crate::output::{Output, internal, note};
-use crate::session::SessionEnd;
-use crate::shown::{shown_id, shown_line};
-use crate::signals::Watch;
+use crate::output::{Output, internal, note, reporter, watch_signals};
+use countersign_host::interrupt::Interrupt;
+use countersign_host::lines::{Line, next_line};
+use countersign_host::session::SessionEnd;
+use countersign_host::shown::{shown_id, shown_line};
+use countersign_host::signals::Watch;
 use line::CallLine;
 use options::Options;
 use plan::{PlanOptions, start};
@@ -168,8 +168,8 @@ impl Check {
             .with_max_bytes(LINE_BYTES)
             .and_then(|limits| limits.with_max_depth(limits.max_depth().saturating_add(PROPOSAL_DEPTH)))
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-        let watch = Watch::new(gate.clone());
-        let interrupt = Interrupt::watch()?;
+        let watch = Watch::new(gate.clone(), reporter());
+        let interrupt = watch_signals()?;
         let lines = read_lines(&interrupt)?;
         let mut exit = Exit::Done;
         while let Some(line) = next(&lines, &interrupt)? {

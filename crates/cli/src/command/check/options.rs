@@ -9,10 +9,11 @@ use super::proposals::{ProposalOptions, beside};
 use crate::command::token::DEFAULT_RUN;
 use crate::failure::Failure;
 use crate::minting::minted_ttl;
-use crate::random;
-use crate::record::RecordArgs;
-use crate::session::{ApprovalPlan, Bindings, SessionPlan, StoreMaking, read_definitions};
-use crate::signals::SignalsPlan;
+use crate::record_args::RecordArgs;
+use countersign_host::inputs::read_definitions;
+use countersign_host::random;
+use countersign_host::session::{ApprovalPlan, Bindings, SessionPlan, StoreMaking};
+use countersign_host::signals::SignalsPlan;
 
 /// What the session is opened with.
 #[derive(Debug, Args)]
@@ -76,7 +77,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// How old the registry's signature may be.
-    #[arg(long, value_name = "SPAN", default_value = crate::command::registry::DEFAULT_MAX_AGE)]
+    #[arg(long, value_name = "SPAN", default_value = countersign_host::config::DEFAULT_MAX_AGE)]
     max_age: Millis,
     /// What a server lists its tools as now (an answer to tools/list), for tools whose definition the registry pins.
     #[arg(long, value_name = "SERVER=FILE")]

@@ -11,7 +11,8 @@ use crate::command::mcp::plans::{BreachFlags, failure};
 use crate::command::plan::{PlanFile, plan_for};
 use crate::failure::Failure;
 use crate::files::{Source, read_text_file};
-use crate::session::{PreparedSession, SessionPlan};
+use crate::output::reporter;
+use countersign_host::session::{PreparedSession, SessionPlan};
 
 /// The plan that the session starts with.
 #[derive(Debug, Args)]
@@ -38,7 +39,7 @@ impl PlanOptions {
             if self.breach.is_given() {
                 return Err(Failure::usage("--on-breach and --breaches are about a plan: they need --plan"));
             }
-            return Ok((session.prepare()?, None));
+            return Ok((session.prepare(&reporter())?, None));
         };
         let file =
             PlanFile::read(&Source::File(path.clone())).map_err(|error| error.about(path.display()))?;
@@ -46,7 +47,7 @@ impl PlanOptions {
         if let (None, Some(own)) = (named, file.session()) {
             session.session = own.clone();
         }
-        let session = session.prepare()?.on_breach(self.breach.on_breach()?);
+        let session = session.prepare(&reporter())?.on_breach(self.breach.on_breach()?);
         let settings = PlanSettings::new(checked(file, &session)?);
         Ok((
             session,

@@ -7,7 +7,7 @@ use countersign_core::{Audience, ImpactClass, Millis};
 
 use crate::failure::Failure;
 use crate::files::{TEXT_BYTES, read_file};
-use crate::proposals::ProposalPlan;
+use countersign_host::proposals::ProposalPlan;
 
 /// How action proposals are judged.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ impl ProposalOptions {
 
     /// Reads the proposal for calls without one of their own, unparsed.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, Failure> {
-        self.proposal.as_deref().map(|path| read_file(path, TEXT_BYTES)).transpose()
+        Ok(self.proposal.as_deref().map(|path| read_file(path, TEXT_BYTES)).transpose()?)
     }
 
     /// Builds the proposal plan from the options. Attestations and endorsements are spent in the store `spent`; by

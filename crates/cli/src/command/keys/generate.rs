@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, must_be_free, write_file};
 use crate::output::Output;
-use crate::random;
+use countersign_host::random;
 
 #[derive(Debug, Args)]
 pub(crate) struct Generate {
@@ -81,7 +81,7 @@ impl Generate {
     fn log(&self, out: &mut Output, origin: &KeyName) -> Result<Exit, Failure> {
         let named = |key: &SigningKey| LogKey::new(origin.clone(), key.verifying_key()).to_string();
         let key = self.pair(write_log_key, |path, key| {
-            write_file(path, format!("{}\n", named(key)).as_bytes(), Replace::Never)
+            Ok(write_file(path, format!("{}\n", named(key)).as_bytes(), Replace::Never)?)
         })?;
         let verifier = named(&key);
         let report = json!({

@@ -7,7 +7,6 @@ use countersign_keys::file::read_public_key;
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure};
-use crate::files::{TEXT_BYTES, read_trusted_file};
 use crate::output::{Output, internal};
 use crate::time::{moment, now};
 
@@ -111,14 +110,8 @@ fn with_keys(
 
 /// Reads the keyring that verifies evidence. Any failure exits with PIC/1.0's own code for keyrings.
 pub(crate) fn read_evidence_keyring(path: &Path, now: Timestamp) -> Result<EvidenceKeyring, Failure> {
-    let bytes = read_trusted_file(path, TEXT_BYTES).map_err(|failure| failure.ending(Exit::Keyring))?;
-    EvidenceKeyring::from_json_at(&bytes, now).map_err(|error| {
-        let about = match error.place() {
-            Some(place) if !place.is_empty() => format!("{}, {place}", path.display()),
-            _ => path.display().to_string(),
-        };
-        Failure::from(error).about(about).ending(Exit::Keyring)
-    })
+    let keyring = countersign_host::inputs::read_evidence_keyring(path, now);
+    keyring.map_err(|error| Failure::from(error).ending(Exit::Keyring))
 }
 
 fn report(keyring: &EvidenceKeyring, now: Timestamp) -> Value {

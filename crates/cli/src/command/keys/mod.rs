@@ -4,7 +4,6 @@ mod show;
 mod trust;
 
 pub(crate) use keyring::read_evidence_keyring;
-pub(crate) use trust::read_trust_root;
 
 use std::path::{Path, PathBuf};
 

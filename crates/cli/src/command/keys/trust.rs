@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use countersign_host::inputs::read_trust_root;
 use countersign_keys::TrustRoot;
 use countersign_keys::dsse::Envelope;
 use countersign_keys::file::read_public_key;
@@ -8,7 +9,7 @@ use serde_json::json;
 
 use super::read_signers;
 use crate::failure::{Exit, Failure};
-use crate::files::{REGISTRY_BYTES, Replace, must_be_free, read_file, read_trusted_file, write_file};
+use crate::files::{REGISTRY_BYTES, Replace, must_be_free, read_file, write_file};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
@@ -135,11 +136,6 @@ impl Verify {
 }
 
 /// Reads a trust root file.
-pub(crate) fn read_trust_root(path: &Path) -> Result<TrustRoot, Failure> {
-    let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
-    TrustRoot::from_json(&bytes).map_err(|error| Failure::from(error).about(path.display()))
-}
-
 fn report(out: &mut Output, root: &TrustRoot, written: Option<&Path>) -> Result<Exit, Failure> {
     let keys: Vec<_> = root.keys().map(|key| key.key_id().to_string()).collect();
     let report = json!({

@@ -9,10 +9,9 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, one_line};
-use crate::interrupt::Interrupt;
-use crate::output::{Output, internal, note};
-use crate::server::Server;
-use crate::shown::{shown_json, shown_line};
+use crate::output::{Output, internal, note, watch_signals};
+use countersign_host::server::Server;
+use countersign_host::shown::{shown_json, shown_line};
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
@@ -35,7 +34,7 @@ pub(crate) struct Inspect {
 
 impl Inspect {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let mut server = Server::start(&self.server, &Interrupt::watch()?)?;
+        let mut server = Server::start(&self.server, &watch_signals()?)?;
         let mut client = server.client(self.wait)?;
         let hello = client.initialize()?;
         let pages = client.list_tools()?;

@@ -1,7 +1,7 @@
-mod alive;
 mod inspect;
 pub(crate) mod plans;
 mod run;
+mod settings;
 pub(crate) mod waiting_plan;
 pub(crate) mod waiting_proposal;
 

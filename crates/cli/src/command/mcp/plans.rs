@@ -1,59 +1,39 @@
-//! How a gateway's session follows plans: the operator's settings, and the plan at the start.
+//! The plan options of verbs, and the plan at the start of a gateway's session.
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use countersign_committed_plan::{Breaches, OnBreach, Plan, PlanUseError};
+use clap::Args;
+use countersign_committed_plan::{OnBreach, Plan, PlanUseError};
 use countersign_core::ServerName;
-use countersign_mcp::{GatewaySettings, PlanApprovals, read_plan};
+use countersign_host::files::{TEXT_BYTES, read_file, read_text_file};
+use countersign_host::plans::{Approve, Breach, PlanPart, Rule, on_breach};
+use countersign_host::session::PreparedSession;
+use countersign_mcp::read_plan;
 use countersign_tool_gate::{StartPlanError, commit_plan};
-use serde::Deserialize;
 
 use crate::failure::{Failure, chain};
-use crate::files::{TEXT_BYTES, read_file, read_text_file};
-use crate::session::PreparedSession;
+use crate::words::{Word, words};
 
-/// Which calls need a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Rule {
-    /// Those to tools whose rule asks for one.
-    #[default]
-    ByTool,
-    /// Every call.
-    Always,
-}
+const RULES: &[Word<Rule>] = &[
+    ("by_tool", "Those to tools whose rule asks for one", Rule::ByTool),
+    ("always", "Every call", Rule::Always),
+];
 
-/// Which plans that a client submits have to be approved as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Approve {
-    /// Those with a step that needs an approval, and amendments.
-    #[default]
-    WhereNeeded,
-    /// Every one.
-    Whole,
-}
+const APPROVALS: &[Word<Approve>] = &[
+    ("where_needed", "Those with a step that needs an approval, and amendments", Approve::WhereNeeded),
+    ("whole", "Every one", Approve::Whole),
+];
 
-/// Response to a call that is not the plan's next one. It is refused either way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Breach {
-    /// The first one halts the plan.
-    #[default]
-    Halt,
-    /// The plan's own next call still passes.
-    Refuse,
-}
+const BREACHES: &[Word<Breach>] = &[
+    ("halt", "The first one halts the plan", Breach::Halt),
+    ("refuse", "The plan's own next call still passes", Breach::Refuse),
+];
 
 /// What the command line says of calls that are not the plan's next one.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct BreachFlags {
     /// What a call does to the plan that is not its next one: `halt` without it. Such a call is refused either way.
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", value_parser = words(BREACHES))]
     on_breach: Option<Breach>,
     /// With `refuse`: how many such calls halt the plan; 8 without it.
     #[arg(long, value_name = "N")]
@@ -68,47 +48,15 @@ impl BreachFlags {
 
     /// Returns the plan's response to breaches.
     pub(crate) fn on_breach(self) -> Result<OnBreach, Failure> {
-        on_breach(self.on_breach.unwrap_or_default(), self.breaches)
+        Ok(on_breach(self.on_breach.unwrap_or_default(), self.breaches)?)
     }
-}
-
-fn on_breach(what: Breach, breaches: Option<u32>) -> Result<OnBreach, Failure> {
-    match (what, breaches) {
-        (Breach::Halt, None) => Ok(OnBreach::Halt),
-        (Breach::Halt, Some(_)) => {
-            let text =
-                "`breaches` counts the calls that a plan outlives: it needs `on_breach` to be `refuse`";
-            Err(Failure::new("CONFIG_CONFLICT", text))
-        }
-        (Breach::Refuse, None) => Ok(OnBreach::Refuse(Breaches::default())),
-        (Breach::Refuse, Some(breaches)) => Breaches::new(breaches)
-            .map(OnBreach::Refuse)
-            .map_err(|error| Failure::new(error.code(), error.to_string())),
-    }
-}
-
-/// The `[plan]` table of the configuration.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PlanPart {
-    #[serde(default)]
-    rule: Rule,
-    file: Option<PathBuf>,
-    approval_file: Option<PathBuf>,
-    #[serde(default)]
-    submit: bool,
-    #[serde(default)]
-    approve: Approve,
-    #[serde(default)]
-    on_breach: Breach,
-    breaches: Option<u32>,
 }
 
 /// What the command line says instead of the configuration.
 #[derive(Debug, Args)]
 pub(crate) struct PlanFlags {
     /// Which calls need a plan.
-    #[arg(long, value_name = "RULE")]
+    #[arg(long, value_name = "RULE", value_parser = words(RULES))]
     plan_rule: Option<Rule>,
     /// Start with this plan.
     #[arg(long, value_name = "FILE")]
@@ -120,118 +68,48 @@ pub(crate) struct PlanFlags {
     #[arg(long)]
     plan_submit: bool,
     /// Which of those have to be approved as a whole.
-    #[arg(long, value_name = "WHICH")]
+    #[arg(long, value_name = "WHICH", value_parser = words(APPROVALS))]
     plan_approve: Option<Approve>,
     #[command(flatten)]
     breach: BreachFlags,
 }
 
-/// Other settings of the configuration that plans depend on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Around {
-    pub(crate) has_goal: bool,
-    pub(crate) has_approvals: bool,
-    pub(crate) names_session: bool,
+impl PlanFlags {
+    /// Overrides the configuration's settings.
+    pub(super) fn override_settings(&self, plans: &mut PlanPart) {
+        plans.rule = self.plan_rule.unwrap_or(plans.rule);
+        plans.file = self.plan_file.clone().or_else(|| plans.file.take());
+        plans.approval_file = self.plan_approval.clone().or_else(|| plans.approval_file.take());
+        plans.submit |= self.plan_submit;
+        plans.approve = self.plan_approve.unwrap_or(plans.approve);
+        plans.on_breach = self.breach.on_breach.unwrap_or(plans.on_breach);
+        plans.breaches = self.breach.breaches.or(plans.breaches);
+    }
 }
 
 /// The first plan of a session, checked against the session's contract.
 #[derive(Debug)]
-pub(crate) struct FirstPlan {
-    pub(crate) plan: Plan,
-    pub(crate) approval: Option<String>,
+pub(super) struct FirstPlan {
+    pub(super) plan: Plan,
+    pub(super) approval: Option<String>,
 }
 
-impl PlanPart {
-    /// Iterates over all paths in it.
-    pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        [&mut self.file, &mut self.approval_file].into_iter().flatten()
-    }
-
-    /// Overrides the settings by those of the command line.
-    #[must_use]
-    pub(crate) fn or(self, flags: &PlanFlags) -> Self {
-        Self {
-            rule: flags.plan_rule.unwrap_or(self.rule),
-            file: flags.plan_file.clone().or(self.file),
-            approval_file: flags.plan_approval.clone().or(self.approval_file),
-            submit: flags.plan_submit || self.submit,
-            approve: flags.plan_approve.unwrap_or(self.approve),
-            on_breach: flags.breach.on_breach.unwrap_or(self.on_breach),
-            breaches: flags.breach.breaches.or(self.breaches),
-        }
-    }
-
-    /// Refuses settings that contradict each other.
-    pub(crate) fn check(&self, around: &Around) -> Result<(), Failure> {
-        let conflict = |text: &str| Err(Failure::new("CONFIG_CONFLICT", text));
-        let no_approvals = |text: &str| Err(Failure::new("CONFIG_NO_APPROVALS", text));
-        let whole = self.approve == Approve::Whole;
-        match self {
-            Self { file: None, submit: false, rule: Rule::Always, .. } => {
-                conflict("every call needs a plan, and there is none: `plan` needs a `file` or `submit`")
-            }
-            Self { file: None, submit: false, .. } if whole => {
-                conflict("`plan` says what to approve, and lets no plan in: it needs a `file` or `submit`")
-            }
-            Self { file: None, approval_file: Some(_), .. } => {
-                conflict("the approval in `plan` is of a plan, and there is none: it needs a `file`")
-            }
-            Self { file: Some(_), approval_file: None, .. } if whole => {
-                conflict("the plan has to be approved as a whole: `plan` needs an `approval_file`")
-            }
-            Self { approval_file: Some(_), .. } if !around.names_session => {
-                conflict("an approval of a plan binds the session: name it with --session")
-            }
-            Self { file: None, submit: false, .. } => Ok(()),
-            _ if !around.has_goal => {
-                let text = "a plan is for a pinned goal: `session` needs a `goal` or a `goal_file`";
-                Err(Failure::new("CONFIG_NO_GOAL", text))
-            }
-            _ if !around.has_approvals && (whole || self.approval_file.is_some()) => {
-                no_approvals("the plan is to be approved, and the configuration has no `approval`")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns the plan's response to calls other than its next one.
-    pub(crate) fn on_breach(&self) -> Result<OnBreach, Failure> {
-        on_breach(self.on_breach, self.breaches)
-    }
-
-    /// Returns the rule: which calls need a plan.
-    pub(crate) const fn rule(&self) -> Rule {
-        self.rule
-    }
-
-    /// Adds the rules for plans that the client submits to the gateway's settings.
-    pub(crate) fn settings(&self, settings: GatewaySettings) -> Result<GatewaySettings, Failure> {
-        if !self.submit {
-            return Ok(settings);
-        }
-        Ok(settings.with_plans(match self.approve {
-            Approve::WhereNeeded => PlanApprovals::WhereNeeded,
-            Approve::Whole => PlanApprovals::Always,
-        })?)
-    }
-
-    /// Reads the first plan and checks it as the gate will. Creates no file.
-    pub(crate) fn prepare(
-        &self,
-        session: &PreparedSession,
-        server: &ServerName,
-    ) -> Result<Option<FirstPlan>, Failure> {
-        let Some(path) = &self.file else {
-            return Ok(None);
-        };
-        let bytes = read_file(path, TEXT_BYTES)?;
-        let plan = checked(&bytes, session, server).map_err(|error| failure(&error).about(path.display()))?;
-        let approval = match &self.approval_file {
-            Some(path) => Some(read_text_file(path)?.trim().to_owned()),
-            None => None,
-        };
-        Ok(Some(FirstPlan { plan, approval }))
-    }
+/// Reads the first plan and checks it as the gate will. Creates no file.
+pub(super) fn first_plan(
+    plans: &PlanPart,
+    session: &PreparedSession,
+    server: &ServerName,
+) -> Result<Option<FirstPlan>, Failure> {
+    let Some(path) = &plans.file else {
+        return Ok(None);
+    };
+    let bytes = read_file(path, TEXT_BYTES)?;
+    let plan = checked(&bytes, session, server).map_err(|error| failure(&error).about(path.display()))?;
+    let approval = match &plans.approval_file {
+        Some(path) => Some(read_text_file(path)?.trim().to_owned()),
+        None => None,
+    };
+    Ok(Some(FirstPlan { plan, approval }))
 }
 
 /// Returns the plan if the session may start it.

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use clap::Args;
 use countersign_approval_token::{PendingApprovals, SessionKind};
 use countersign_core::SessionId;
+use countersign_host::alive::LiveSession;
 use countersign_mcp::{CallIdError, Gateway, GatewayEnd, GatewayError, GatewayNotice};
 
-use super::alive::LiveSession;
-use super::plans::{FirstPlan, PlanFlags, failure};
-use crate::config::Config;
+use super::plans::{FirstPlan, PlanFlags, failure, first_plan};
+use super::settings::gateway_settings;
 use crate::failure::{Exit, Failure};
-use crate::interrupt::{DRAIN, Interrupt};
-use crate::output::{Output, note};
-use crate::random;
-use crate::server::Server;
-use crate::session::SessionEnd;
-use crate::signals::Watch;
+use crate::output::{Output, note, reporter, watch_signals};
+use countersign_host::config::Config;
+use countersign_host::interrupt::DRAIN;
+use countersign_host::random;
+use countersign_host::server::Server;
+use countersign_host::session::SessionEnd;
+use countersign_host::signals::Watch;
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -37,27 +38,31 @@ impl Run {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         out.leave_to_protocol();
         let config = Config::read(&self.config)?;
-        let plans = config.plans(&self.plan, self.session.as_ref())?;
-        let settings = plans.settings(config.settings()?)?;
-        let mut exports = config.exports()?;
+        let mut plans = config.plans().clone();
+        self.plan.override_settings(&mut plans);
+        config.check_plans(&plans, self.session.as_ref())?;
+        let settings = gateway_settings(&config, &plans)?;
+        let reporter = reporter();
+        let mut exports = config.exports(&reporter)?;
         let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
         let on_breach = plans.on_breach()?;
         let again = config.renews().then(|| config.plan(session.clone())).transpose()?;
-        let prepared = config.plan(session)?.prepare()?.hold_to_plans(plans.rule()).on_breach(on_breach);
+        let prepared = config.plan(session)?.prepare(&reporter)?;
+        let prepared = prepared.hold_to_plans(plans.rule).on_breach(on_breach);
         let registry = Arc::clone(prepared.registry());
-        let first = plans.prepare(&prepared, config.server())?;
-        let interrupt = Interrupt::watch()?;
+        let first = first_plan(&plans, &prepared, &config.server.name)?;
+        let interrupt = watch_signals()?;
         let mut server = Server::start(&self.server, &interrupt)?;
         exports.begin(prepared.registry())?;
         let session = prepared.open_watched(&exports)?;
         // Nothing is recorded after the session's end. A failure before the gateway runs ends the session.
         let at_end = SessionEnd::new(&session);
-        exports.opened(session.gate.contract().agent(), session.log.as_ref());
-        let watch = Arc::new(Watch::new(session.gate.clone()));
+        let watch = Arc::new(Watch::new(session.gate.clone(), reporter.clone()));
         let watching = Arc::clone(&watch);
         let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };
         let id = session.gate.contract().session().clone();
-        let alive = session.pending.clone().map(|store| LiveSession::begin(store, id, kind)).transpose()?;
+        let alive =
+            session.pending.clone().map(|store| LiveSession::begin(store, id, kind, reporter)).transpose()?;
         let pending = session.pending.map(|store| -> Arc<dyn PendingApprovals> { store });
         let mut gateway = Gateway::new(
             settings,
@@ -97,7 +102,7 @@ impl Run {
             drop(server);
         }
         match (ended, kept) {
-            (Ok(Exit::Done), Err(failure)) => Err(failure),
+            (Ok(Exit::Done), Err(error)) => Err(error.into()),
             (ended, Err(failure)) => {
                 note(&format!("warning {}: {}", failure.code(), failure.line()));
                 ended

@@ -8,7 +8,7 @@ use countersign_merkle::LeafHash;
 
 use crate::failure::Failure;
 use crate::files::Source;
-use crate::lines::{Line, next_line};
+use countersign_host::lines::{Line, next_line};
 
 /// Most bytes of a JSON list of entries, which is read as a whole.
 const LIST_BYTES: u64 = 64 << 20;

@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::failure::{Failure, chain, one_line};
 use crate::minting::{bound, mint_words, shell_line};
 use crate::output::{Output, note};
-use crate::shown::shown_json;
 use crate::time::now;
+use countersign_host::shown::shown_json;
 
 /// How a missing approval can be obtained.
 #[derive(Debug)]

@@ -10,7 +10,9 @@ use serde_json::json;
 use super::failure;
 use super::file::PlanFile;
 use super::options::{SessionOptions, plan_for};
-use crate::command::token::{DEFAULT_RUN, run_keys};
+use countersign_host::inputs::run_keys;
+
+use crate::command::token::DEFAULT_RUN;
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, Source, must_be_free, write_file};
 use crate::output::Output;

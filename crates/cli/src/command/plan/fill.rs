@@ -4,10 +4,10 @@ use countersign_core::ToolId;
 use countersign_tool_gate::CallArgs;
 
 use super::counted;
-use crate::command::json::malformed;
 use crate::failure::Failure;
 use crate::files::Source;
-use crate::session::PreparedSession;
+use countersign_host::inputs::malformed;
+use countersign_host::session::PreparedSession;
 
 /// One call that the run makes.
 #[derive(Debug)]

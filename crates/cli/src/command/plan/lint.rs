@@ -12,7 +12,7 @@ use super::{counted, failure};
 use crate::failure::{Exit, Failure, one_line};
 use crate::files::Source;
 use crate::output::Output;
-use crate::session::PreparedSession;
+use countersign_host::session::PreparedSession;
 
 #[derive(Debug, Args)]
 pub(crate) struct Lint {

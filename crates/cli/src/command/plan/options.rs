@@ -8,14 +8,14 @@ use countersign_tool_gate::StartPlanError;
 
 use super::failure;
 use super::file::{PlanFile, unchecked};
-use crate::command::registry::DEFAULT_MAX_AGE;
 use crate::failure::Failure;
 use crate::files::Source;
-use crate::output::internal;
-use crate::random;
-use crate::session::{PreparedSession, SessionPlan};
-use crate::signals::SignalsPlan;
+use crate::output::{internal, reporter};
 use crate::time::now;
+use countersign_host::config::DEFAULT_MAX_AGE;
+use countersign_host::random;
+use countersign_host::session::{PreparedSession, SessionPlan};
+use countersign_host::signals::SignalsPlan;
 
 /// A plan's file, and what steps alone are for.
 #[derive(Debug, Args)]
@@ -154,13 +154,13 @@ impl SessionOptions {
     pub(super) fn session_of(&self, file: &PlanFile) -> Result<SessionId, Failure> {
         match self.session.as_ref().or_else(|| file.session()) {
             Some(session) => Ok(session.clone()),
-            None => random::id("session"),
+            None => Ok(random::id("session")?),
         }
     }
 
     /// Prepares a session for its contract only: it decides no call and creates no file.
     pub(super) fn prepare(&self, file: &PlanFile) -> Result<PreparedSession, Failure> {
-        self.session_plan(self.session_of(file)?, None)?.prepare()
+        Ok(self.session_plan(self.session_of(file)?, None)?.prepare(&reporter())?)
     }
 }
 

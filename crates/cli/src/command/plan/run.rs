@@ -19,18 +19,17 @@ use super::{counted, failure};
 use crate::command::check::beside;
 use crate::command::mcp::plans::BreachFlags;
 use crate::command::token::DEFAULT_RUN;
-use crate::config::Config;
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
-use crate::interrupt::Interrupt;
 use crate::minting::minted_ttl;
-use crate::output::{Output, internal, note};
-use crate::record::RecordArgs;
-use crate::server::{Client, Server};
-use crate::session::{
+use crate::output::{Output, internal, note, reporter, watch_signals};
+use crate::record_args::RecordArgs;
+use countersign_host::config::Config;
+use countersign_host::server::{Client, Server};
+use countersign_host::session::{
     ApprovalPlan, Bindings, OpenSession, PreparedSession, SessionEnd, SessionPlan, StoreMaking,
 };
-use crate::signals::Watch;
+use countersign_host::signals::Watch;
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -101,9 +100,10 @@ struct Opening {
 impl Run {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let opening = self.opening()?;
-        let mut server = Server::start(&self.command, &Interrupt::watch()?)?;
+        let mut server = Server::start(&self.command, &watch_signals()?)?;
         let mut client = server.client(self.wait)?;
-        let ended = client.initialize().and_then(|_| self.walk(out, opening, &mut client));
+        let ended =
+            client.initialize().map_err(Failure::from).and_then(|_| self.walk(out, opening, &mut client));
         // This closes the server's input.
         drop(client);
         server.end();
@@ -128,7 +128,7 @@ impl Run {
         let (session, asking) = self.session_plan(&file)?;
         let server = server_of(file.steps(), session.server.as_ref())?;
         let goal = session.goal.clone();
-        let session = session.prepare()?.on_breach(self.breach.on_breach()?);
+        let session = session.prepare(&reporter())?.on_breach(self.breach.on_breach()?);
         session.plan_context().map_err(|error| refusal(&error))?;
         let plan_file = match &self.file {
             Source::File(path) => file.is_as_committed().then(|| path.display().to_string()),
@@ -230,7 +230,7 @@ impl Run {
             Err(failure) if matches!(failure.exit(), Exit::Signal(_)) => at_end.set(EndReason::Signal),
             Err(_) => {}
         }
-        Watch::new(gate).end();
+        Watch::new(gate, reporter()).end();
         drop(at_end);
         tell_trace(out, &ran?)
     }

@@ -7,8 +7,10 @@ use countersign_core::{RunId, SessionId, ToolId};
 use serde_json::json;
 
 use super::{counted, failure};
-use crate::command::json::malformed;
-use crate::command::token::{DEFAULT_RUN, run_keys};
+use countersign_host::inputs::malformed;
+use countersign_host::inputs::run_keys;
+
+use crate::command::token::DEFAULT_RUN;
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
 use crate::output::Output;
@@ -135,7 +137,8 @@ fn is_header(bytes: &[u8]) -> bool {
 fn read_args(from: &Source) -> Result<Canonical, Failure> {
     let limits = Limits::default();
     let cap = u64::try_from(limits.max_bytes()).unwrap_or(u64::MAX).saturating_add(1);
-    read(&from.read_prefix(cap)?, Recipe::Jcs1, &limits).map_err(|error| malformed(&error).about("--args"))
+    Ok(read(&from.read_prefix(cap)?, Recipe::Jcs1, &limits)
+        .map_err(|error| malformed(&error).about("--args"))?)
 }
 
 /// Parses a tool id `server:name`.

@@ -14,10 +14,10 @@ use crate::command::keys::read_signers;
 use crate::failure::{Exit, Failure, chain, one_line};
 use crate::files::{Replace, Source, must_be_free, write_file};
 use crate::output::{Output, ask_at_terminal, internal, note};
-use crate::proposals::open_folder;
-use crate::random;
-use crate::shown::shown_json;
 use crate::time::{moment, now};
+use countersign_host::proposals::open_folder;
+use countersign_host::random;
+use countersign_host::shown::shown_json;
 
 /// Most lines and characters of an evidence file that are displayed.
 const SHOWN_LINES: usize = 5;

@@ -5,10 +5,10 @@ use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, read, write_st
 use countersign_tool_gate::own_arguments;
 
 use super::read::ARGS_BYTES;
-use crate::command::json::malformed;
 use crate::failure::Failure;
 use crate::files::Source;
-use crate::shown::{shown_json, shown_line};
+use countersign_host::inputs::malformed;
+use countersign_host::shown::{shown_json, shown_line};
 
 /// The arguments that an endorsement is for.
 #[derive(Debug, Args)]

@@ -12,8 +12,8 @@ use crate::command::keys::read_signers;
 use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, read_file};
 use crate::output::{Output, internal, note};
-use crate::shown::shown_line;
 use crate::time::{moment, now};
+use countersign_host::shown::shown_line;
 
 /// Most bytes of an evidence file that verifiers accept.
 const FILE_BYTES: u64 = 5 * 1_024 * 1_024;

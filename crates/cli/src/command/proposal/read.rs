@@ -8,9 +8,9 @@ use countersign_core::Digest;
 use countersign_tool_gate::own_arguments;
 use serde_json::{Value, json};
 
-use crate::command::json::malformed;
 use crate::failure::{Exit, Failure};
 use crate::files::Source;
+use countersign_host::inputs::malformed;
 
 /// Most bytes of a proposal: PIC/1.0's own limit.
 const PROPOSAL_BYTES: usize = 64_000;
@@ -31,7 +31,7 @@ pub(super) fn read_bytes(from: &Source) -> Result<Vec<u8>, Failure> {
         return Ok(bytes);
     }
     match read(&bytes, Recipe::PicCjson1, &Limits::hard_caps()) {
-        Err(error) if !is_json(&error) => Err(malformed(&error)),
+        Err(error) if !is_json(&error) => Err(malformed(&error).into()),
         Ok(_) | Err(_) => Ok(bytes),
     }
 }

@@ -5,11 +5,13 @@ use countersign_action_proposal::{EndorsedDigests, Profile, ProposalPolicy, Prop
 use countersign_core::{Audience, Clock, ImpactClass, ManualClock, Millis, SystemClock, Timestamp};
 
 use super::read::limits;
-use crate::command::keys::{read_evidence_keyring, read_trust_root};
+use countersign_host::inputs::read_trust_root;
+
+use crate::command::keys::read_evidence_keyring;
 use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, Source, TEXT_BYTES, read_trusted_file};
-use crate::proposals::open_folder;
 use crate::time::moment;
+use countersign_host::proposals::open_folder;
 
 /// How proposals are judged. Nothing is taken from the environment or the working folder.
 #[derive(Debug, Args)]

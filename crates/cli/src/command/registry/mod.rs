@@ -5,8 +5,6 @@ mod show;
 mod sign;
 mod verify;
 
-pub(crate) use verify::DEFAULT_MAX_AGE;
-
 use clap::{Args, Subcommand};
 use countersign_registry::draft_schema;
 

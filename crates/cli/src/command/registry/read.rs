@@ -63,6 +63,7 @@ pub(crate) fn parts(payload: &[u8]) -> Result<(RegistryDraft, Value), Failure> {
 
 fn json_of(bytes: &[u8]) -> Result<Value, Failure> {
     let limits = Limits::hard_caps();
-    let read = read(bytes, Recipe::Jcs1, &limits).map_err(|error| super::super::json::malformed(&error))?;
+    let read =
+        read(bytes, Recipe::Jcs1, &limits).map_err(|error| countersign_host::inputs::malformed(&error))?;
     Value::deserialize(read.value()).map_err(|error| Failure::new("REGISTRY_CONTENT", error.to_string()))
 }

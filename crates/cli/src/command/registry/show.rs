@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::read::{Seen, read_either};
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::Output;
-use crate::shown::shown_line;
+use countersign_host::shown::shown_line;
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {

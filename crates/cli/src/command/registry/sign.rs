@@ -8,7 +8,9 @@ use countersign_registry::{PAYLOAD_TYPE, RegistryDraft};
 use serde_json::json;
 
 use super::read::{parts, read_draft, read_envelope};
-use crate::command::keys::{read_signers, read_trust_root};
+use countersign_host::inputs::read_trust_root;
+
+use crate::command::keys::read_signers;
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, must_be_free, write_file};
 use crate::output::{Output, internal};

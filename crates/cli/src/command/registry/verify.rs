@@ -2,14 +2,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_core::Millis;
+use countersign_host::config::DEFAULT_MAX_AGE;
 use countersign_registry::{FileHighWater, HighWaterStore as _, LoadOptions, verify_registry};
 use serde_json::json;
 
-use crate::command::keys::read_trust_root;
 use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, read_trusted_file};
 use crate::output::Output;
 use crate::time::now;
+use countersign_host::inputs::read_trust_root;
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
@@ -25,9 +26,6 @@ pub(crate) struct Verify {
     #[arg(long, value_name = "SPAN", default_value = DEFAULT_MAX_AGE)]
     max_age: Millis,
 }
-
-/// Default limit on the age of a registry: the default lifetime of `registry sign`.
-pub(crate) const DEFAULT_MAX_AGE: &str = "30d";
 
 impl Verify {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {

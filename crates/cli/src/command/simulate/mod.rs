@@ -12,13 +12,14 @@ use countersign_registry::{CapabilityRegistry, LoadOptions, MemoryHighWater, Reg
 use countersign_tool_gate::{HostChecks, Simulation};
 
 use self::report::Report;
-use super::audit::{Entries, Entry, KeySource};
-use super::keys::read_trust_root;
-use super::registry::DEFAULT_MAX_AGE;
+use super::audit::{KeySource, unverified, verified};
 use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, read_trusted_file};
 use crate::output::{Output, note};
-use crate::session::registry_failure;
+use countersign_host::config::DEFAULT_MAX_AGE;
+use countersign_host::entries::Entry;
+use countersign_host::inputs::read_trust_root;
+use countersign_host::session::registry_failure;
 
 /// Say what another registry would have answered to the calls on record, before it is signed into force.
 ///
@@ -135,14 +136,14 @@ impl Simulate {
         let marks = Arc::new(MemoryHighWater::new());
         CapabilityRegistry::load(&bytes, &root, marks, options, issued(&bytes))
             .map(|registry| registry.view())
-            .map_err(|error| registry_failure(error).about(path.display()))
+            .map_err(|error| registry_failure(error).about(path.display()).into())
     }
 
     /// Passes every entry to `take`. With a key, the entries are known to be verified only after the last one.
     fn each(&self, mut take: impl FnMut(u64, &Record)) -> Result<(), Failure> {
         let entries = match &self.key {
-            Some(key) => Entries::verified(&self.folder, &key.read()?, &self.checkpoint)?,
-            None => Entries::read(&self.folder)?,
+            Some(key) => verified(&self.folder, &key.read()?, &self.checkpoint)?,
+            None => unverified(&self.folder)?,
         };
         for read in entries {
             let Entry { seq, record, .. } = read?;

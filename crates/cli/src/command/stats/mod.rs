@@ -14,7 +14,9 @@ use clap::{Args, ValueEnum};
 use countersign_core::{Millis, Timestamp};
 use countersign_tool_gate::AlarmRule;
 
-use super::audit::{Entries, Entry};
+use countersign_host::entries::Entry;
+
+use super::audit::unverified;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::time::Since;
@@ -82,7 +84,7 @@ impl Stats {
 
     fn count(&self, out: &mut Output, rule: AlarmRule, since: Option<Timestamp>) -> Result<Exit, Failure> {
         let mut count = Count::new(rule, since);
-        for read in Entries::read(&self.folder)? {
+        for read in unverified(&self.folder)? {
             let Entry { log, seq, record } = read?;
             count.add(log, seq, &record);
         }

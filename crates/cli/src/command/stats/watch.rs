@@ -11,7 +11,9 @@ use terminal_size::{Height, Width, terminal_size_of};
 use super::graph::{Look, alarm, picture, signals};
 use super::history::{Fresh, History};
 use super::percent;
-use crate::command::audit::{Entry, Followers};
+use countersign_host::entries::Entry;
+
+use crate::command::audit::Followers;
 use crate::failure::{Exit, Failure};
 use crate::output::closed;
 use crate::time::now;

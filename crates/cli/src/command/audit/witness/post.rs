@@ -7,7 +7,7 @@ use ureq::Agent;
 use ureq::http::Uri;
 
 use crate::failure::{Exit, Failure, chain};
-use crate::http::{Address, PlainHttp};
+use countersign_host::http::{Address, PlainHttp};
 
 /// URL to which a witness accepts checkpoints.
 #[derive(Clone, Debug)]

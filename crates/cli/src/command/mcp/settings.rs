@@ -1,0 +1,52 @@
+//! The gateway's settings, from the configuration.
+
+use countersign_host::config::{Config, LimitsPart};
+use countersign_host::plans::{Approve, PlanPart};
+use countersign_host::time::Span;
+use countersign_mcp::{GatewayLimits, GatewaySettings, PlanApprovals, SettingsError};
+
+use crate::failure::Failure;
+
+/// Builds the gateway's settings: methods, limits, the lifetime of approvals, plans that the client submits.
+pub(super) fn gateway_settings(config: &Config, plans: &PlanPart) -> Result<GatewaySettings, Failure> {
+    let server = &config.server;
+    let mut settings = GatewaySettings::new(server.name.clone())
+        .with_limits(limits(config.limits)?)
+        .with_refused_messages(config.refused_messages());
+    for method in &server.methods {
+        settings = settings.allow_client_method(method)?;
+    }
+    for method in &server.server_methods {
+        settings = settings.allow_server_method(method)?;
+    }
+    if let Some(approval) = &config.approval {
+        settings = settings.with_approval_ttl(approval.ttl())?;
+    }
+    if !plans.submit {
+        return Ok(settings);
+    }
+    Ok(settings.with_plans(match plans.approve {
+        Approve::Whole => PlanApprovals::Always,
+        Approve::WhereNeeded => PlanApprovals::WhereNeeded,
+    })?)
+}
+
+fn limits(given: LimitsPart) -> Result<GatewayLimits, SettingsError> {
+    let mut limits = GatewayLimits::default();
+    if let Some(bytes) = given.client_line {
+        limits = limits.with_client_line(bytes)?;
+    }
+    if let Some(bytes) = given.server_line {
+        limits = limits.with_server_line(bytes)?;
+    }
+    if let Some(requests) = given.outstanding {
+        limits = limits.with_outstanding(requests)?;
+    }
+    if let Some(wait) = given.list_wait.map(Span::millis) {
+        limits = limits.with_list_wait(wait)?;
+    }
+    if let Some(wait) = given.drain.map(Span::millis) {
+        limits = limits.with_drain(wait)?;
+    }
+    Ok(limits)
+}

@@ -1,0 +1,295 @@
+//! Metrics in Prometheus' text format, scraped or written to a file for the textfile collector of a node exporter.
+
+use std::ffi::OsString;
+use std::fs::{OpenOptions, TryLockError};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use countersign_core::{AgentId, Millis};
+use countersign_keys::trusted::open_regular_with;
+use countersign_registry::RegistrySnapshot;
+use countersign_tool_gate::{CallStats, Ticks};
+use metrics::{Gauge, Unit, describe_gauge, gauge};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use serde::Deserialize;
+
+use super::earlier::{Damaged, Families, Gauges, read_back};
+use super::health::Health;
+use super::scrape::{Hosts, serve};
+use crate::error::HostError;
+use crate::files::{Replace, unwritable, write_file};
+use crate::record::ToldLog;
+use crate::report::Reporter;
+use crate::time::{Span, now};
+
+/// Name of the only histogram.
+pub(super) const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
+/// Time at which the metrics were written or scraped.
+pub(super) const WRITTEN: &str = "countersign_written_seconds";
+/// Default interval between two writes of the file, in seconds.
+const INTERVAL_SECONDS: u32 = 15;
+/// Interval at which samples of histograms are gathered, even without a reader.
+const UPKEEP: Duration = Duration::from_secs(5);
+/// Number of attempts to lock the file, and the pause between them: an earlier gateway may be about to end.
+const LOCK_TRIES: u32 = 40;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// The `[metrics]` table of a configuration.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MetricsPart {
+    listen: Option<SocketAddr>,
+    #[serde(default)]
+    dangerous_listen_anywhere: bool,
+    file: Option<PathBuf>,
+    interval: Option<Span>,
+}
+
+impl MetricsPart {
+    /// Iterates over all paths in it.
+    pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.file.as_mut().into_iter()
+    }
+
+    /// Returns the address to listen on, if it is allowed.
+    fn address(&self) -> Result<Option<SocketAddr>, HostError> {
+        let conflict = |text: &str| Err(HostError::new("CONFIG_CONFLICT", text));
+        match self.listen {
+            None if self.file.is_none() => conflict("`metrics` has neither `listen` nor a `file`"),
+            None if self.dangerous_listen_anywhere => {
+                conflict("`dangerous_listen_anywhere` of `metrics` is for `listen`")
+            }
+            Some(address) if address.port() == 0 => {
+                conflict("`listen` of `metrics` needs a port that a scraper can know")
+            }
+            Some(address) if !address.ip().is_loopback() && !self.dangerous_listen_anywhere => {
+                let text = "`listen` of `metrics` is not an address of this machine alone: \
+                            it needs `dangerous_listen_anywhere = true`";
+                Err(HostError::new("METRICS_LISTEN_ANYWHERE", text))
+            }
+            listen => Ok(listen),
+        }
+    }
+
+    fn interval(&self) -> Result<Duration, HostError> {
+        if self.interval.is_some() && self.file.is_none() {
+            return Err(HostError::new("CONFIG_CONFLICT", "`interval` of `metrics` is for a `file`"));
+        }
+        let interval = self.interval.map_or(Millis::from_secs(INTERVAL_SECONDS), Span::millis);
+        if interval < Millis::from_secs(1) {
+            return Err(HostError::new("CONFIG_CONFLICT", "`interval` of `metrics` is at least `1s`"));
+        }
+        Ok(Duration::from_millis(interval.as_millis()))
+    }
+}
+
+/// Metrics of the process, and their destinations.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    rendering: Rendering,
+    listener: Option<TcpListener>,
+    file: Option<File>,
+    keeper: Option<Keeper>,
+    /// Lock of the file; it is released after the last write.
+    lock: Option<std::fs::File>,
+}
+
+/// Renders the metrics and the time of rendering.
+#[derive(Clone, Debug)]
+pub(super) struct Rendering {
+    handle: PrometheusHandle,
+    /// Missing until the session is open.
+    written: Arc<OnceLock<Gauge>>,
+    /// Missing until the session is open, and without a record.
+    health: Arc<OnceLock<Health>>,
+}
+
+impl Rendering {
+    pub(super) fn render(&self) -> String {
+        if let (Some(written), Ok(now)) = (self.written.get(), now()) {
+            written.set(Duration::from_millis(now.as_millis()).as_secs_f64());
+        }
+        if let Some(health) = self.health.get() {
+            health.set();
+        }
+        self.handle.render()
+    }
+}
+
+/// The metrics file, and the interval between two writes.
+#[derive(Clone, Debug)]
+struct File {
+    path: PathBuf,
+    interval: Duration,
+    /// Counts that earlier sessions left in the file.
+    earlier: Families,
+    reporter: Reporter,
+}
+
+impl File {
+    fn write(&self, rendering: &Rendering, gauges: Gauges) -> Result<(), HostError> {
+        let mut families = Families::parse(&rendering.render())
+            .ok_or_else(|| HostError::internal("the metrics are not in the text format"))?;
+        families.add(&self.earlier);
+        write_file(&self.path, families.text(gauges).as_bytes(), Replace::Allowed)
+    }
+
+    fn tell(&self, error: &HostError) {
+        self.reporter.warn(error.code(), &format!("the metrics were not written: {}", error.line()));
+    }
+}
+
+/// The thread that gathers samples and writes the file. It ends when its channel closes.
+#[derive(Debug)]
+struct Keeper {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Metrics {
+    /// Binds the address and starts to count.
+    pub(crate) fn prepare(part: &MetricsPart, reporter: &Reporter) -> Result<Self, HostError> {
+        let (address, interval) = (part.address()?, part.interval()?);
+        let listener = address.map(listen).transpose()?;
+        let handle = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Full(ANSWER_TIME.to_owned()), &buckets())
+            .and_then(PrometheusBuilder::install_recorder)
+            .map_err(|_| HostError::internal("there is a recorder of metrics already"))?;
+        let file = part.file.clone().map(|path| File {
+            path,
+            interval,
+            earlier: Families::default(),
+            reporter: reporter.clone(),
+        });
+        let rendering = Rendering { handle, written: Arc::default(), health: Arc::default() };
+        Ok(Self { rendering, listener, file, keeper: None, lock: None })
+    }
+
+    /// Locks the file, reads back its counts, writes it (which shows that it is writable) and starts to answer scrapes.
+    pub(crate) fn begin(&mut self, registry: &RegistrySnapshot) -> Result<(), HostError> {
+        if let Some(file) = &mut self.file {
+            self.lock = Some(lock(&file.path)?);
+            file.earlier = read_back(&file.path, registry).unwrap_or_else(|Damaged(why)| {
+                let path = file.path.display();
+                let text = format!("{path}: {why}; its counters begin at zero");
+                file.reporter.warn("METRICS_RESTARTED", &text);
+                Families::default()
+            });
+            file.write(&self.rendering, Gauges::LeftOut)?;
+        }
+        if let Some(listener) = self.listener.take() {
+            let hosts = listener.local_addr().map_or(Hosts::Local, Hosts::at);
+            let rendering = self.rendering.clone();
+            spawn("metrics-scrape", move || serve(&listener, hosts, &rendering))?;
+        }
+        let (stop, stopped) = channel();
+        let (rendering, file) = (self.rendering.clone(), self.file.clone());
+        let thread = spawn("metrics-keeper", move || {
+            let interval = file.as_ref().map_or(UPKEEP, |file| file.interval);
+            let mut left = interval;
+            let mut told = false;
+            loop {
+                let pause = left.min(UPKEEP);
+                if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                rendering.handle.run_upkeep();
+                left = left.saturating_sub(pause);
+                if !left.is_zero() {
+                    continue;
+                }
+                left = interval;
+                let Some(file) = &file else { continue };
+                match file.write(&rendering, Gauges::Kept) {
+                    Ok(()) => told = false,
+                    Err(failure) if !told => {
+                        file.tell(&failure);
+                        told = true;
+                    }
+                    Err(_) => {}
+                }
+            }
+        })?;
+        self.keeper = Some(Keeper { stop, thread });
+        Ok(())
+    }
+
+    /// Writes the metrics of a session that has just opened: its counters at zero, and its gauges.
+    pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ToldLog>>) {
+        describe_gauge!(WRITTEN, Unit::Seconds, "Time of the file or the scrape, in Unix time.");
+        self.rendering.written.get_or_init(|| gauge!(WRITTEN, "agent" => agent.as_str().to_owned()));
+        if let Some(log) = log {
+            self.rendering.health.get_or_init(|| Health::new(agent, log));
+        }
+        if let Some(file) = &self.file
+            && let Err(failure) = file.write(&self.rendering, Gauges::Kept)
+        {
+            file.tell(&failure);
+        }
+    }
+}
+
+/// Writes the last counts. Gauges are left out: they belong to a running session.
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        let Some(Keeper { stop, thread }) = self.keeper.take() else { return };
+        drop(stop);
+        let _ = thread.join();
+        if let Some(file) = &self.file
+            && let Err(failure) = file.write(&self.rendering, Gauges::LeftOut)
+        {
+            file.tell(&failure);
+        }
+    }
+}
+
+/// Acquires the lock beside the file: two gateways that write one file lose each other's counts.
+fn lock(path: &Path) -> Result<std::fs::File, HostError> {
+    let mut beside = OsString::from(path);
+    beside.push(".lock");
+    let options = &mut OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false);
+    let (lock, _) =
+        open_regular_with(Path::new(&beside), options).map_err(|error| unwritable(path, &error))?;
+    for tries_left in (0..LOCK_TRIES).rev() {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if tries_left > 0 => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                let text = "another gateway writes its metrics there; give each gateway a file of its own";
+                return Err(HostError::new("METRICS_LOCKED", text).about(path.display()));
+            }
+            Err(TryLockError::Error(error)) => return Err(unwritable(path, &error)),
+        }
+    }
+    Ok(lock)
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, HostError> {
+    TcpListener::bind(address)
+        .map_err(|error| HostError::new("METRICS_LISTEN", error.to_string()).about(address))
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, HostError> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(work).map_err(|error| HostError::new("METRICS_THREAD", error.to_string()))
+}
+
+/// Returns the histogram bounds that the gate itself uses, in seconds.
+fn buckets() -> Vec<f64> {
+    #[derive(Debug)]
+    struct Still;
+
+    impl Ticks for Still {
+        fn nanos(&self) -> u64 {
+            0
+        }
+    }
+
+    let counted = CallStats::new().ticks(Arc::new(Still)).snapshot().answer_time;
+    counted.into_iter().flat_map(|times| times.buckets).map(|(bound, _)| bound).collect()
+}

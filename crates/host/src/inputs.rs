@@ -1,0 +1,76 @@
+//! Reads the operator's files: trust root, keyring, keys, tool definitions.
+
+use std::path::Path;
+
+use countersign_action_proposal::EvidenceKeyring;
+use countersign_canonical_json::{JsonError, Limits, Recipe, ValueRef, read};
+use countersign_core::{Digest, RunId, ServerName, Timestamp, ToolId};
+use countersign_keys::file::read_server_secret;
+use countersign_keys::{Keyring, RunKeys, TrustRoot};
+use countersign_registry::definition_digest;
+
+use crate::error::HostError;
+use crate::files::{REGISTRY_BYTES, TEXT_BYTES, read_file, read_trusted_file};
+
+/// Reads a trust root.
+///
+/// # Errors
+/// A file that cannot be read or trusted, or that is no trust root.
+pub fn read_trust_root(path: &Path) -> Result<TrustRoot, HostError> {
+    let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
+    TrustRoot::from_json(&bytes).map_err(|error| HostError::from(error).about(path.display()))
+}
+
+/// Reads a keyring for evidence.
+///
+/// # Errors
+/// A file that cannot be read or trusted, or that is wrong in any place.
+pub fn read_evidence_keyring(path: &Path, now: Timestamp) -> Result<EvidenceKeyring, HostError> {
+    let bytes = read_trusted_file(path, TEXT_BYTES)?;
+    EvidenceKeyring::from_json_at(&bytes, now).map_err(|error| {
+        let about = match error.place() {
+            Some(place) if !place.is_empty() => format!("{}, {place}", path.display()),
+            _ => path.display().to_string(),
+        };
+        HostError::from(error).about(about)
+    })
+}
+
+/// Derives the keys of one run from a gate's key file.
+///
+/// # Errors
+/// A key file that cannot be read or trusted.
+pub fn run_keys(path: &Path, run: &RunId) -> Result<RunKeys, HostError> {
+    let secret = read_server_secret(path).map_err(|error| HostError::from(error).about(path.display()))?;
+    Ok(Keyring::new(secret).for_run(run))
+}
+
+/// Reads the definitions of a server's tools from its answer to `tools/list`: the result, or the whole answer.
+///
+/// # Errors
+/// A file that cannot be read, JSON that is refused, and `TOOL_DEFINITION_SHAPE`.
+pub fn read_definitions(server: &ServerName, path: &Path) -> Result<Vec<(ToolId, Digest)>, HostError> {
+    let about = |failure: HostError| failure.about(path.display());
+    let bytes = read_file(path, REGISTRY_BYTES)?;
+    let limits = Limits::hard_caps();
+    let answer = read(&bytes, Recipe::Rfc8785, &limits).map_err(|error| about(malformed(&error)))?;
+    let value = answer.value();
+    let tools = value.get("tools").or_else(|| value.pointer("/result/tools"));
+    let tools = tools.ok_or_else(|| about(HostError::new("TOOL_DEFINITION_SHAPE", "no list of tools")))?;
+    let one = |tool: ValueRef<'_>| {
+        let digest = definition_digest(tool)?;
+        let name = tool.get("name").and_then(ValueRef::as_str).unwrap_or_default();
+        let id = ToolId::new(server.as_str(), name)
+            .map_err(|error| HostError::new("TOOL_DEFINITION_SHAPE", error.to_string()))?;
+        Ok((id, digest))
+    };
+    tools.elements().map(one).collect::<Result<_, HostError>>().map_err(about)
+}
+
+/// Error for invalid JSON. Its text omits the code, which is printed before it.
+#[must_use]
+pub fn malformed(error: &JsonError) -> HostError {
+    let text = error.to_string();
+    let place = text.strip_prefix(&format!("`{}` ", error.code())).unwrap_or(&text);
+    HostError::new(error.code(), place)
+}

@@ -1,0 +1,175 @@
+//! Signals that end a verb in order: SIGTERM, SIGINT and SIGHUP, even if they were ignored at the start.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::error::HostError;
+use crate::group::Group;
+
+/// Time limit for a call in flight after the first signal.
+pub const DRAIN: Duration = Duration::from_secs(1);
+
+/// Time after the first signal at which the process ends in any case. why: MCP clients send SIGKILL two seconds after
+/// SIGTERM, and then the process could no longer end the server.
+#[cfg(unix)]
+const LAST: Duration = Duration::from_millis(1_900);
+
+/// The signals that this process received. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The first signal, and the number of signals.
+    first: Option<Signal>,
+    count: u32,
+    listeners: Vec<Box<dyn Fn() + Send>>,
+    /// Servers to kill if the process cannot end in order.
+    groups: Vec<Arc<Group>>,
+    /// Ends the process.
+    last: Option<Box<dyn FnOnce(Signal) + Send>>,
+}
+
+/// A signal that ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signal {
+    number: u8,
+    name: &'static str,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("first", &self.first)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes a write beyond the file size limit (`ulimit -f`) fail; by default SIGXFSZ would end the process.
+///
+/// # Errors
+/// `SIGNALS_UNAVAILABLE`.
+pub fn outlive_file_limit() -> Result<(), HostError> {
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default())
+        .map_err(|error| HostError::new("SIGNALS_UNAVAILABLE", error.to_string()))?;
+    Ok(())
+}
+
+impl Interrupt {
+    /// Handles the signals from here on, for the rest of the process. `last` ends the process if it has not ended in
+    /// order some time after the first signal; the servers are killed then. The next writer continues a log that is
+    /// cut off there.
+    ///
+    /// # Errors
+    /// `SIGNALS_UNAVAILABLE`.
+    pub fn watch(last: impl FnOnce(Signal) + Send + 'static) -> Result<Self, HostError> {
+        let interrupt = Self::default();
+        interrupt.lock().last = Some(Box::new(last));
+        #[cfg(unix)]
+        interrupt.listen().map_err(|error| HostError::new("SIGNALS_UNAVAILABLE", error.to_string()))?;
+        Ok(interrupt)
+    }
+
+    #[cfg(unix)]
+    fn listen(&self) -> std::io::Result<()> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+        let interrupt = self.clone();
+        let listen = move || {
+            for number in signals.forever() {
+                match number {
+                    SIGTERM => interrupt.came(Signal { number: 15, name: "SIGTERM" }),
+                    SIGINT => interrupt.came(Signal { number: 2, name: "SIGINT" }),
+                    _ => interrupt.came(Signal { number: 1, name: "SIGHUP" }),
+                }
+            }
+        };
+        std::thread::Builder::new().name("countersign-signals".to_owned()).spawn(listen).map(drop)
+    }
+
+    #[cfg(unix)]
+    fn came(&self, signal: Signal) {
+        let mut state = self.lock();
+        state.count = state.count.saturating_add(1);
+        if state.first.is_none() {
+            state.first = Some(signal);
+            let interrupt = self.clone();
+            let last = move || {
+                std::thread::sleep(LAST);
+                interrupt.force(signal);
+            };
+            // Without this thread, the verb ends in order or not at all.
+            drop(std::thread::Builder::new().name("countersign-last".to_owned()).spawn(last));
+        }
+        state.listeners.iter().for_each(|listener| listener());
+    }
+
+    /// Kills the servers and ends the process.
+    #[cfg(unix)]
+    fn force(&self, signal: Signal) {
+        let mut state = self.lock();
+        let (groups, last) = (std::mem::take(&mut state.groups), state.last.take());
+        drop(state);
+        groups.iter().for_each(|group| group.kill());
+        if let Some(last) = last {
+            last(signal);
+        }
+    }
+
+    /// Calls `listener` at each signal, and immediately if one came already. It must not block.
+    pub fn on_signal(&self, listener: impl Fn() + Send + 'static) {
+        let mut state = self.lock();
+        if state.first.is_some() {
+            listener();
+        }
+        state.listeners.push(Box::new(listener));
+    }
+
+    /// Adds a group that is killed even if the process cannot end in order.
+    pub(crate) fn guard(&self, group: Arc<Group>) {
+        self.lock().groups.push(group);
+    }
+
+    /// Returns the first signal.
+    #[must_use]
+    pub fn signal(&self) -> Option<Signal> {
+        self.lock().first
+    }
+
+    /// Returns `true` after a second signal.
+    #[must_use]
+    pub fn is_repeated(&self) -> bool {
+        self.lock().count > 1
+    }
+
+    /// Returns an error once a signal has come, so that no new work begins.
+    ///
+    /// # Errors
+    /// `INTERRUPTED`.
+    pub fn check(&self) -> Result<(), HostError> {
+        self.signal().map_or(Ok(()), |signal| Err(signal.into()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Signal {
+    /// Returns the exit status of a process that this signal ended.
+    #[must_use]
+    pub const fn status(self) -> u8 {
+        128_u8.saturating_add(self.number)
+    }
+}
+
+impl From<Signal> for HostError {
+    fn from(signal: Signal) -> Self {
+        Self::interrupted(format!("ended by {}", signal.name), signal.status())
+    }
+}

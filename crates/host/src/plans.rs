@@ -1,0 +1,151 @@
+//! The operator's settings for plans: which calls need one, which clients may submit, what a breach does.
+
+use std::path::PathBuf;
+
+use countersign_committed_plan::{Breaches, OnBreach};
+use serde::Deserialize;
+
+use crate::error::HostError;
+
+/// Which calls need a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
+pub enum Rule {
+    /// Those to tools whose rule asks for one.
+    #[default]
+    ByTool,
+    /// Every call.
+    Always,
+}
+
+/// Which plans that a client submits have to be approved as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
+pub enum Approve {
+    /// Those with a step that needs an approval, and amendments.
+    #[default]
+    WhereNeeded,
+    /// Every one.
+    Whole,
+}
+
+/// Response to a call that is not the plan's next one. It is refused either way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
+pub enum Breach {
+    /// The first one halts the plan.
+    #[default]
+    Halt,
+    /// The plan's own next call still passes.
+    Refuse,
+}
+
+/// Returns a plan's response to a call that is not its next one.
+///
+/// # Errors
+/// `CONFIG_CONFLICT` for a number of breaches without [`Breach::Refuse`], and a number that is not allowed.
+pub fn on_breach(what: Breach, breaches: Option<u32>) -> Result<OnBreach, HostError> {
+    match (what, breaches) {
+        (Breach::Halt, None) => Ok(OnBreach::Halt),
+        (Breach::Halt, Some(_)) => {
+            let text =
+                "`breaches` counts the calls that a plan outlives: it needs `on_breach` to be `refuse`";
+            Err(HostError::new("CONFIG_CONFLICT", text))
+        }
+        (Breach::Refuse, None) => Ok(OnBreach::Refuse(Breaches::default())),
+        (Breach::Refuse, Some(breaches)) => Breaches::new(breaches)
+            .map(OnBreach::Refuse)
+            .map_err(|error| HostError::new(error.code(), error.to_string())),
+    }
+}
+
+/// The `[plan]` table of the configuration.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PlanPart {
+    /// Which calls need a plan.
+    #[serde(default)]
+    pub rule: Rule,
+    /// The plan to start with.
+    pub file: Option<PathBuf>,
+    /// Approval of the whole of that plan.
+    pub approval_file: Option<PathBuf>,
+    /// Whether the client may submit plans.
+    #[serde(default)]
+    pub submit: bool,
+    /// Which submitted plans have to be approved as a whole.
+    #[serde(default)]
+    pub approve: Approve,
+    /// Response to a call that is not the plan's next one.
+    #[serde(default)]
+    pub on_breach: Breach,
+    /// Number of such calls that halt the plan, with [`Breach::Refuse`].
+    pub breaches: Option<u32>,
+}
+
+/// Other settings of the configuration that plans depend on.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the caller fills in every member")]
+pub struct Around {
+    /// The session has a goal.
+    pub has_goal: bool,
+    /// Calls can be approved.
+    pub has_approvals: bool,
+    /// The operator named the session.
+    pub names_session: bool,
+}
+
+impl PlanPart {
+    /// Iterates over all paths in it.
+    pub fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        [&mut self.file, &mut self.approval_file].into_iter().flatten()
+    }
+
+    /// Refuses settings that contradict each other.
+    ///
+    /// # Errors
+    /// `CONFIG_CONFLICT`, `CONFIG_NO_GOAL`, `CONFIG_NO_APPROVALS`.
+    pub fn check(&self, around: &Around) -> Result<(), HostError> {
+        let conflict = |text: &str| Err(HostError::new("CONFIG_CONFLICT", text));
+        let no_approvals = |text: &str| Err(HostError::new("CONFIG_NO_APPROVALS", text));
+        let whole = self.approve == Approve::Whole;
+        match self {
+            Self { file: None, submit: false, rule: Rule::Always, .. } => {
+                conflict("every call needs a plan, and there is none: `plan` needs a `file` or `submit`")
+            }
+            Self { file: None, submit: false, .. } if whole => {
+                conflict("`plan` says what to approve, and lets no plan in: it needs a `file` or `submit`")
+            }
+            Self { file: None, approval_file: Some(_), .. } => {
+                conflict("the approval in `plan` is of a plan, and there is none: it needs a `file`")
+            }
+            Self { file: Some(_), approval_file: None, .. } if whole => {
+                conflict("the plan has to be approved as a whole: `plan` needs an `approval_file`")
+            }
+            Self { approval_file: Some(_), .. } if !around.names_session => {
+                conflict("an approval of a plan binds the session: name it with --session")
+            }
+            Self { file: None, submit: false, .. } => Ok(()),
+            _ if !around.has_goal => {
+                let text = "a plan is for a pinned goal: `session` needs a `goal` or a `goal_file`";
+                Err(HostError::new("CONFIG_NO_GOAL", text))
+            }
+            _ if !around.has_approvals && (whole || self.approval_file.is_some()) => {
+                no_approvals("the plan is to be approved, and the configuration has no `approval`")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the plan's response to calls other than its next one.
+    ///
+    /// # Errors
+    /// Those of [`on_breach`].
+    pub fn on_breach(&self) -> Result<OnBreach, HostError> {
+        on_breach(self.on_breach, self.breaches)
+    }
+}

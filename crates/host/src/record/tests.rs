@@ -1,0 +1,119 @@
+use std::sync::Arc;
+
+use countersign_audit_log::{
+    AuditSink as _, Direction, GatewayRecord, LogKey, Record, read_log_behind, verify_log,
+};
+use countersign_keys::SigningKey;
+use countersign_merkle::Frontier;
+
+use super::{Durability, KeyName, LogOptions, OpenRecord, PreparedRecord, ReplayedLog, Timestamp};
+use crate::entries::{Entries, LogPart};
+use crate::error::HostError;
+use crate::report::Reporter;
+
+fn open(folder: &std::path::Path) -> OpenRecord {
+    let origin = KeyName::new("example.com/log").unwrap();
+    let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::Group);
+    PreparedRecord { folder: folder.to_owned(), options, kept: Vec::new(), reporter: Reporter::new(|_| {}) }
+        .open()
+        .unwrap()
+}
+
+fn entry(code: &str) -> Record {
+    Record::Gateway(GatewayRecord::new(Timestamp::EPOCH, Direction::ToServer, code))
+}
+
+/// Returns all entries that existed when the record was opened.
+fn earlier(record: &OpenRecord) -> Result<Vec<Record>, HostError> {
+    let part = |log: ReplayedLog| {
+        let behind = read_log_behind(&log.folder, &Frontier::new().head())?;
+        let (entries, frontier) = behind.found.unwrap();
+        Ok(LogPart { name: None, folder: log.folder, entries, frontier, heads: vec![log.head], end: log.end })
+    };
+    let parts = record.logs().at_start()?.into_iter().map(part).collect::<Result<Vec<_>, HostError>>()?;
+    Entries::of_parts(parts).map(|read| read.map(|entry| entry.record)).collect()
+}
+
+#[test]
+fn what_comes_after_its_end_is_refused_and_a_checkpoint_counts_all_that_came_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("log");
+    let origin = KeyName::new("example.com/log").unwrap();
+    let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::System);
+    let record =
+        PreparedRecord { folder: folder.clone(), options, kept: Vec::new(), reporter: Reporter::new(|_| {}) }
+            .open()
+            .unwrap();
+    record.log.record(&entry("A")).unwrap();
+    // A second holder never releases the log.
+    let held = Arc::clone(&record.log);
+    record.log.end().unwrap();
+    assert_eq!(held.record(&entry("late")).unwrap_err().code(), "AUDIT_UNAVAILABLE");
+    let key =
+        LogKey::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32]).verifying_key());
+    let told = verify_log(&folder, &key, &[]).unwrap();
+    assert_eq!((told.records, told.tail_bytes), (1, 0));
+    held.end().unwrap();
+}
+
+#[test]
+fn earlier_entries_are_those_that_were_verified_when_the_log_was_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("log");
+    let record = open(&folder);
+    record.log.record(&entry("A")).unwrap();
+    assert_eq!(earlier(&record).unwrap(), []);
+    record.log.record(&entry("B")).unwrap();
+    drop(record);
+    let record = open(&folder);
+    record.log.record(&entry("C")).unwrap();
+    assert_eq!(earlier(&record).unwrap(), [entry("A"), entry("B")]);
+}
+
+#[test]
+fn a_log_of_which_the_head_of_its_last_segment_is_left_has_no_entries_to_go_on_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("log");
+    let open = || {
+        let origin = KeyName::new("example.com/log").unwrap();
+        let options = LogOptions::new(origin, SigningKey::from_seed([7; 32]));
+        // Each entry has a segment of its own. There is no state, because the test removes the oldest segment and cuts
+        // the last one.
+        let options = options.segment_bytes(1).dangerous_without_state();
+        PreparedRecord { folder: folder.clone(), options, kept: Vec::new(), reporter: Reporter::new(|_| {}) }
+            .open()
+            .unwrap()
+    };
+    let record = open();
+    record.log.record(&entry("A")).unwrap();
+    record.log.record(&entry("lost")).unwrap();
+    drop(record);
+    let last = folder.join("000000000002.jsonl");
+    let text = std::fs::read_to_string(&last).unwrap();
+    std::fs::write(&last, format!("{}\n", text.lines().next().unwrap())).unwrap();
+    std::fs::remove_file(folder.join("000000000001.jsonl")).unwrap();
+    let record = open();
+    assert_eq!((record.head.size(), earlier(&record).unwrap()), (1, vec![]));
+    record.log.record(&entry("B")).unwrap();
+    assert_eq!(earlier(&record).unwrap(), []);
+    drop(record);
+    assert_eq!(earlier(&open()).unwrap(), [entry("B")]);
+}
+
+#[test]
+fn a_log_that_lost_entries_since_it_was_opened_is_no_past_to_go_on_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("log");
+    let record = open(&folder);
+    record.log.record(&entry("A")).unwrap();
+    record.log.record(&entry("B")).unwrap();
+    drop(record);
+    let record = open(&folder);
+    let segment = folder.join("000000000001.jsonl");
+    let text = std::fs::read_to_string(&segment).unwrap();
+    let upto = text.find("{\"seq\":2").unwrap();
+    std::fs::write(&segment, text.get(..upto).unwrap()).unwrap();
+    assert_eq!(earlier(&record).unwrap_err().code(), "AUDIT_CORRUPT");
+    std::fs::remove_file(&segment).unwrap();
+    assert!(earlier(&record).is_err());
+}

@@ -1,0 +1,240 @@
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use countersign_audit_log::{AuditError, AuditSink, Log, Record, UnrecordedAnswer};
+
+use crate::error::{HostError, chain};
+use crate::record::health::Synced;
+use crate::report::Reporter;
+
+/// Interval between two saves of the log's state.
+const STATE_SAVED: Duration = Duration::from_secs(10);
+
+/// A session's log. Reports when it fails and when it works again, once each: otherwise only the
+/// agent would notice, from its refused calls.
+#[derive(Debug)]
+pub(crate) struct ToldLog {
+    log: Log,
+    folder: PathBuf,
+    /// Held for reading during each record, so that the end follows all of them.
+    life: RwLock<Life>,
+    state: Mutex<State>,
+    /// Whether the last save of the log's state succeeded.
+    state_kept: Mutex<bool>,
+    /// Files with checkpoints that are kept elsewhere.
+    #[cfg_attr(not(feature = "prometheus"), expect(dead_code, reason = "for metrics alone"))]
+    kept: Vec<PathBuf>,
+    synced: Synced,
+    reporter: Reporter,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Open,
+    Ended,
+}
+
+/// Result of the last observed record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Works,
+    Fails { code: &'static str, why: String },
+}
+
+impl AuditSink for ToldLog {
+    fn record(&self, record: &Record) -> Result<u64, AuditError> {
+        let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
+        if *life == Life::Ended {
+            // No checkpoint would cover it.
+            return Err(AuditError::Unavailable(io::Error::other("its session has ended")));
+        }
+        let kept = self.log.record(record);
+        self.synced.note(&self.log);
+        self.heard(State::of(&kept));
+        kept
+    }
+
+    fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
+        let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
+        // An answer after the end belongs to no outage.
+        if *life == Life::Open {
+            self.log.note_unrecorded(answer);
+        }
+    }
+}
+
+impl ToldLog {
+    pub(crate) fn new(log: Log, folder: PathBuf, kept: Vec<PathBuf>, reporter: Reporter) -> Self {
+        report_cuts(&log, &folder, &reporter);
+        Self {
+            synced: Synced::opened(&log),
+            kept,
+            log,
+            folder,
+            life: RwLock::new(Life::Open),
+            state: Mutex::new(State::Works),
+            state_kept: Mutex::new(true),
+            reporter,
+        }
+    }
+
+    /// Returns where lines for the operator go.
+    pub(crate) const fn reporter(&self) -> &Reporter {
+        &self.reporter
+    }
+
+    pub(crate) const fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Returns `true` once the log has ended and accepts no more records.
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.life.read().unwrap_or_else(PoisonError::into_inner) == Life::Ended
+    }
+
+    /// Saves the log's state every few seconds while the log is in use.
+    pub(crate) fn keep_state(this: &Arc<Self>) {
+        let weak = Arc::downgrade(this);
+        let keep = move || {
+            loop {
+                std::thread::sleep(STATE_SAVED);
+                let Some(log) = weak.upgrade() else { return };
+                let life = log.life.read().unwrap_or_else(PoisonError::into_inner);
+                if *life == Life::Ended {
+                    return;
+                }
+                log.save_state();
+            }
+        };
+        let thread = std::thread::Builder::new().name("countersign-state".to_owned());
+        if let Err(error) = thread.spawn(keep) {
+            // The log also saves it itself, but less often.
+            this.reporter
+                .warn_of(&HostError::new("AUDIT_STATE", format!("no thread for the log's state: {error}")));
+        }
+    }
+
+    /// Verifies entries older than the log's state in the background, so that the first answers need not wait. Damage
+    /// there makes every call refused.
+    pub(crate) fn verify_older(this: &Arc<Self>) {
+        let log = Arc::clone(this);
+        let verify = move || {
+            if let Err(error) = log.log.verify_older() {
+                log.heard(State::of(&Err(error)));
+            }
+        };
+        let thread = std::thread::Builder::new().name("countersign-verify".to_owned());
+        if thread.spawn(verify).is_err() {
+            // Without a thread it runs here, which delays the start.
+            if let Err(error) = this.log.verify_older() {
+                this.heard(State::of(&Err(error)));
+            }
+        }
+    }
+
+    /// Saves the log's state and reports a failure once. Failures of the log itself are reported elsewhere.
+    fn save_state(&self) {
+        let saved = self.log.save_state();
+        self.synced.note(&self.log);
+        let mut kept = self.state_kept.lock().unwrap_or_else(PoisonError::into_inner);
+        match saved {
+            Err(error @ AuditError::State { .. }) => {
+                if std::mem::replace(&mut *kept, false) {
+                    let text = format!("cannot be saved, and is tried again: {}", chain(&error));
+                    self.reporter.warn_of(&self.failure(error.code(), &text));
+                }
+            }
+            Ok(()) => *kept = true,
+            Err(_) => {}
+        }
+    }
+
+    /// Writes a checkpoint over all records and refuses any later one. why: a thread that is not joined may hold the
+    /// log until the process ends, so that the log is never dropped.
+    pub(crate) fn end(&self) -> Result<(), HostError> {
+        let mut life = self.life.write().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *life, Life::Ended) == Life::Ended {
+            return Ok(());
+        }
+        let ended = self.log.checkpoint();
+        report_cuts(&self.log, &self.folder, &self.reporter);
+        if ended.is_ok() {
+            self.save_state();
+        }
+        ended.and_then(|_| self.log.require_undamaged()).map_err(|error| {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let (code, why) = match (&error, state) {
+                // The earlier failure explains more than the fact that there was one.
+                (AuditError::Poisoned, State::Fails { code, why }) => (code, why),
+                (_, State::Works | State::Fails { .. }) => (error.code(), chain(&error)),
+            };
+            self.failure(code, &format!("the record could not be ended in order: {why}"))
+        })
+    }
+
+    /// Ends the record, and reports a failure unless an earlier one was reported.
+    pub(crate) fn end_reported(&self) {
+        let ended = self.end();
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Err(failure), State::Works) = (ended, &*state) {
+            self.reporter.warn_of(&failure);
+        }
+    }
+
+    /// Reports a change between working and failing.
+    fn heard(&self, now: State) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*state, &now) {
+            (State::Works, State::Works) => return,
+            (State::Fails { .. }, State::Fails { .. }) => {}
+            (State::Works, State::Fails { code, why }) => {
+                self.reporter
+                    .warn_of(&self.failure(code, &format!("the record fails, and calls are refused: {why}")));
+            }
+            (State::Fails { .. }, State::Works) => {
+                report_cuts(&self.log, &self.folder, &self.reporter);
+                self.reporter.warn_of(&self.failure("AUDIT_RESUMED", "the record works again"));
+            }
+        }
+        *state = now;
+    }
+
+    fn failure(&self, code: &'static str, text: &str) -> HostError {
+        HostError::new(code, text).about(self.folder.display())
+    }
+}
+
+impl Drop for ToldLog {
+    fn drop(&mut self) {
+        self.end_reported();
+    }
+}
+
+impl State {
+    fn of(kept: &Result<u64, AuditError>) -> Self {
+        match kept {
+            Ok(_) => Self::Works,
+            Err(error) => Self::Fails { code: error.code(), why: chain(error) },
+        }
+    }
+}
+
+/// Reports the bytes that the log cut since the last call, and the file that contains them.
+pub(super) fn report_cuts(log: &Log, folder: &Path, reporter: &Reporter) {
+    for cut in log.take_recovered() {
+        let file = folder.join(cut.file);
+        let text =
+            format!("{} bytes were cut behind the last checkpoint, and are in {}", cut.bytes, file.display());
+        reporter.warn_of(&HostError::new("AUDIT_RECOVERED", text).about(folder.display()));
+    }
+}
+
+#[cfg(feature = "prometheus")]
+impl ToldLog {
+    /// Returns the current health of the record.
+    pub(crate) fn health(&self) -> super::RecordHealth {
+        super::RecordHealth::of(&self.log, &self.folder, &self.synced, &self.kept)
+    }
+}

@@ -1,0 +1,537 @@
+//! Opens one session: registry, contract, goal, approvals, record and the gate over them.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use countersign_action_proposal::ProposalVerifier;
+use countersign_approval_token::MemorySpentTokens;
+use countersign_audit_log::{AuditSink, EndReason, MemorySink};
+use countersign_committed_plan::{OnBreach, PlanContext};
+use countersign_core::{
+    AgentId, Audience, Clock, Digest, Millis, Principal, RunId, ServerName, SessionId, SpentTokens,
+    SystemClock, Timestamp, ToolId,
+};
+use countersign_keys::{RunKeys, TrustRoot};
+use countersign_pinned_ask::PinnedAsk;
+use countersign_registry::{
+    CapabilityRegistry, LoadOptions, MarkError, NegotiationRequest, RegistryError, SessionContract, Wanted,
+};
+use countersign_sqlite::{OpenError as StoreError, SqliteStore};
+use countersign_tool_gate::{
+    ApprovalSettings, CallStats, ProposalSettings, RecordedFields, RefusalRate, StartPlanError, ToolGate,
+};
+
+use crate::error::HostError;
+use crate::export::Exports;
+use crate::files::{REGISTRY_BYTES, read_trusted_file};
+use crate::follow::follow;
+use crate::inputs::{read_trust_root, run_keys};
+use crate::marks::LateMarks;
+use crate::plans::Rule;
+use crate::proposals::{ProposalPlan, warn_of_older_than_store};
+use crate::record::{OpenRecord, PreparedRecord, RecordPlan, ToldLog};
+use crate::recorded::recorded_failure;
+use crate::report::Reporter;
+use crate::signals::{AlarmKeeper, SignalsPlan};
+use crate::time::now;
+
+/// Settings of a session.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the caller fills in every member")]
+pub struct SessionPlan {
+    /// The signed registry.
+    pub registry: PathBuf,
+    /// The trust root.
+    pub trust_root: PathBuf,
+    /// File with the highest registry ever accepted; without it, the mark is remembered only in this process.
+    pub state: Option<PathBuf>,
+    /// Largest age of the registry.
+    pub max_age: Millis,
+    /// Id of the session.
+    pub session: SessionId,
+    /// The agent that makes the calls.
+    pub agent: AgentId,
+    /// On whose behalf the calls are made.
+    pub principal: Principal,
+    /// Length of the session; without it, as long as the registry allows.
+    pub ttl: Option<Millis>,
+    /// Names of tools, `name` or `server:name`; without them, all listed tools of the agent.
+    pub tools: Option<Vec<String>>,
+    /// Server of a tool that is named without one and that several servers have.
+    pub server: Option<ServerName>,
+    /// The goal to pin.
+    pub goal: Option<String>,
+    /// Settings of approvals; without them, no call can be approved.
+    pub approvals: Option<ApprovalPlan>,
+    /// Settings of action proposals; without them, proposals are ignored.
+    pub proposals: Option<ProposalPlan>,
+    /// Settings of the record; without them, no record outlives the process.
+    pub record: Option<RecordPlan>,
+    /// Current definitions of the servers' tools.
+    pub definitions: BTreeMap<ToolId, Digest>,
+    /// Settings for watching the agent.
+    pub signals: SignalsPlan,
+}
+
+/// Settings of approvals.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "the caller fills in every member")]
+pub struct ApprovalPlan {
+    /// The gate's HMAC key file.
+    pub key: PathBuf,
+    /// The run whose key mints approvals.
+    pub run: RunId,
+    /// This gate's name, which approvals bind.
+    pub audience: Audience,
+    /// Store of spent tokens and pending approvals.
+    pub store: PathBuf,
+    /// Whether the store may be created.
+    pub making: StoreMaking,
+    /// Longest lifetime of a token.
+    pub max_lifetime: Millis,
+    /// Whether a token may omit optional bindings.
+    pub bindings: Bindings,
+}
+
+/// Whether opening a session may create the store of spent tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
+pub enum StoreMaking {
+    /// It may. Tokens issued before the creation are then refused.
+    IfMissing,
+    /// It may not: a missing store is an error.
+    Never,
+}
+
+/// Whether a token may omit optional bindings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
+pub enum Bindings {
+    /// It may: it was minted with the bindings that its approver knew.
+    Partial,
+    /// It may not.
+    Strict,
+}
+
+/// A session that is ready to open: every input was read and checked, and no file was created.
+#[derive(Debug)]
+pub struct PreparedSession {
+    registry: Arc<CapabilityRegistry>,
+    registry_file: PathBuf,
+    marks: Arc<LateMarks>,
+    contract: SessionContract,
+    principal: Principal,
+    ask: Option<PinnedAsk>,
+    approvals: Option<(ApprovalPlan, RunKeys)>,
+    /// The verifier of proposals, and the store in which attestations are spent.
+    proposals: Option<(Arc<ProposalVerifier>, Option<PathBuf>)>,
+    record: Option<PreparedRecord>,
+    definitions: BTreeMap<ToolId, Digest>,
+    recorded: RecordedFields,
+    refused_calls: RefusalRate,
+    rule: Rule,
+    on_breach: OnBreach,
+    signals: SignalsPlan,
+    reporter: Reporter,
+}
+
+/// An open session with the parts that a gateway needs besides the gate.
+#[derive(Debug)]
+pub struct OpenSession {
+    /// The gate.
+    pub gate: ToolGate,
+    /// The sink of every decision.
+    pub sink: Arc<dyn AuditSink>,
+    /// The log behind the sink, if there is one.
+    pub(crate) log: Option<Arc<ToldLog>>,
+    /// Keeper of the agent's alarm, if it continues across sessions.
+    alarm: Option<Arc<AlarmKeeper>>,
+    /// The gate's clock.
+    pub clock: Arc<dyn Clock>,
+    /// Pending approvals, if the session accepts approvals.
+    pub pending: Option<Arc<SqliteStore>>,
+}
+
+/// Ends a session and its log when it is dropped, unless they ended before. The reason is `error` until another one is
+/// set.
+///
+/// why: dropping a session does not end its log. A thread that verifies older entries may hold the log until the
+/// process ends.
+#[derive(Debug)]
+pub struct SessionEnd {
+    gate: ToolGate,
+    log: Option<Arc<ToldLog>>,
+    alarm: Option<Arc<AlarmKeeper>>,
+    reason: EndReason,
+}
+
+impl SessionEnd {
+    /// Prepares the end of this session.
+    #[must_use]
+    pub fn new(session: &OpenSession) -> Self {
+        let (log, alarm) = (session.log.clone(), session.alarm.clone());
+        Self { gate: session.gate.clone(), log, alarm, reason: EndReason::Error }
+    }
+
+    /// Sets the reason.
+    pub const fn set(&mut self, reason: EndReason) {
+        self.reason = reason;
+    }
+
+    /// Records the end and writes the log's last checkpoint after it.
+    ///
+    /// # Errors
+    /// A log that could not be ended in order.
+    pub fn end(mut self) -> Result<(), HostError> {
+        // The log itself reports why it fails.
+        let _ = self.gate.end_session(self.reason);
+        let ended = self.log.as_ref().map_or(Ok(()), |log| log.end());
+        self.keep_alarm();
+        ended
+    }
+
+    /// Advances the alarm's state to the end of the log.
+    fn keep_alarm(&mut self) {
+        if let Some(alarm) = self.alarm.take() {
+            alarm.keep();
+        }
+    }
+}
+
+impl Drop for SessionEnd {
+    fn drop(&mut self) {
+        let _ = self.gate.end_session(self.reason);
+        if let Some(log) = &self.log {
+            log.end_reported();
+        }
+        self.keep_alarm();
+    }
+}
+
+/// Files that a session writes.
+struct Files {
+    log: Option<Arc<ToldLog>>,
+    stores: Stores,
+    stats: Arc<CallStats>,
+    alarm: Option<Arc<AlarmKeeper>>,
+}
+
+/// The stores, the agent's counts, and the keeper of its alarm.
+type WatchedStores = (Stores, Arc<CallStats>, Option<AlarmKeeper>);
+
+/// Stores of spent tokens and quarantines.
+struct Stores {
+    /// Spent approvals, and the calls that wait for one.
+    approvals: Option<Arc<SqliteStore>>,
+    /// Spent attestations.
+    attestations: Option<Arc<dyn SpentTokens>>,
+    /// Quarantined agents.
+    quarantines: Option<Arc<SqliteStore>>,
+}
+
+impl PreparedSession {
+    /// Sets the rule that determines which calls need a plan.
+    #[must_use]
+    pub const fn hold_to_plans(mut self, rule: Rule) -> Self {
+        self.rule = rule;
+        self
+    }
+
+    /// Sets the response to a call that is not the plan's next one.
+    #[must_use]
+    pub const fn on_breach(mut self, on_breach: OnBreach) -> Self {
+        self.on_breach = on_breach;
+        self
+    }
+
+    /// Returns the context that a plan for this session must have.
+    ///
+    /// # Errors
+    /// [`StartPlanError::NoGoal`], and a context that is not allowed.
+    pub fn plan_context(&self) -> Result<PlanContext, StartPlanError> {
+        let goal = self.ask.as_ref().ok_or(StartPlanError::NoGoal)?.digest();
+        let version = self.registry.view().snapshot().version();
+        Ok(PlanContext::new(goal, self.contract.session().clone(), version)?)
+    }
+
+    /// Returns the negotiated contract.
+    #[must_use]
+    pub const fn contract(&self) -> &SessionContract {
+        &self.contract
+    }
+
+    /// Returns the verified registry.
+    #[must_use]
+    pub const fn registry(&self) -> &Arc<CapabilityRegistry> {
+        &self.registry
+    }
+
+    /// Lists the disclosed tools with a definition that the registry pins and that was not given.
+    #[must_use]
+    pub fn tools_without_definition(&self) -> Vec<&ToolId> {
+        let view = self.registry.view();
+        let is_pinned = |tool: &ToolId| {
+            view.snapshot().tool(tool).is_some_and(|rules| rules.entry().definition().is_some())
+        };
+        let tools = self.contract.tools().iter();
+        tools.filter(|tool| is_pinned(tool) && !self.definitions.contains_key(tool)).collect()
+    }
+
+    /// Opens the session and creates or opens the files that it writes.
+    ///
+    /// # Errors
+    /// A file that cannot be opened, and a mark that another process moved. A new record is rolled back.
+    pub fn open(self) -> Result<OpenSession, HostError> {
+        self.open_watched(&Exports::default())
+    }
+
+    /// Opens the session as [`open`](Self::open) does, with exports around the record.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_watched(mut self, exports: &Exports) -> Result<OpenSession, HostError> {
+        let Files { log, stores, stats, alarm } = self.files()?;
+        let sink = log.clone().map_or_else(|| Arc::new(MemorySink::keeping(0)) as _, |log| log as _);
+        let sink = exports.around(sink);
+        self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
+        let session = self.contract.session().clone();
+        follow(&self.registry, self.registry_file, session, Arc::clone(&sink), self.reporter);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let mut builder = ToolGate::builder(
+            self.registry,
+            self.contract,
+            self.principal,
+            Arc::clone(&clock),
+            Arc::clone(&sink),
+        )
+        .stats(stats)
+        .recorded_fields(self.recorded)
+        .refused_calls(self.refused_calls)
+        .on_breach(self.on_breach);
+        if let Some(ask) = self.ask {
+            builder = builder.pinned_ask(ask);
+        }
+        if self.rule == Rule::Always {
+            builder = builder.plan_first();
+        }
+        if let (Some((plan, keys)), Some(store)) = (self.approvals, &stores.approvals) {
+            let spent = Arc::clone(store);
+            let settings = ApprovalSettings::new(keys, spent, plan.audience).max_lifetime(plan.max_lifetime);
+            builder = builder.approvals(match plan.bindings {
+                Bindings::Partial => settings.dangerous_accept_partial_bindings(),
+                Bindings::Strict => settings,
+            });
+        }
+        if let (Some((verifier, _)), Some(spent)) = (self.proposals, stores.attestations) {
+            builder = builder.proposals(ProposalSettings::new(verifier, spent));
+        }
+        for (tool, definition) in self.definitions {
+            builder = builder.definition(tool, definition);
+        }
+        let gate = builder.open()?;
+        exports.opened(gate.contract().agent(), log.as_ref());
+        Ok(OpenSession { gate, sink, log, alarm, clock, pending: stores.approvals })
+    }
+
+    /// Opens the record and the stores, and restores the agent's state from them. On a failure, a new record is rolled
+    /// back.
+    fn files(&mut self) -> Result<Files, HostError> {
+        let record = self.record.take().map(PreparedRecord::open).transpose()?;
+        match self.watched_stores(record.as_ref()) {
+            Ok((stores, stats, alarm)) => {
+                let (log, alarm) = (record.map(OpenRecord::in_use), alarm.map(Arc::new));
+                alarm.iter().for_each(AlarmKeeper::watch);
+                Ok(Files { log, stores, stats, alarm })
+            }
+            Err(failure) => {
+                if let Some(record) = record {
+                    record.unmake();
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    fn watched_stores(&self, record: Option<&OpenRecord>) -> Result<WatchedStores, HostError> {
+        let stores = self.stores()?;
+        let agent = self.contract.agent();
+        let (stats, alarm) = self.signals.stats(stores.quarantines.clone(), agent, record, &self.reporter)?;
+        Ok((stores, stats, alarm))
+    }
+
+    /// Opens the stores. Equal paths share one store.
+    fn stores(&self) -> Result<Stores, HostError> {
+        let mut opened: BTreeMap<&Path, Arc<SqliteStore>> = BTreeMap::new();
+        if let Some((plan, _)) = &self.approvals {
+            let store = match plan.making {
+                StoreMaking::IfMissing => open_store(&plan.store)?,
+                StoreMaking::Never => open_existing_store(&plan.store)?,
+            };
+            opened.insert(&plan.store, Arc::new(store));
+        }
+        let approvals = opened.values().next().cloned();
+        let mut open = |path| match opened.entry(path) {
+            Entry::Occupied(there) => Ok(Arc::clone(there.get())),
+            Entry::Vacant(free) => open_store(path).map(|store| Arc::clone(free.insert(Arc::new(store)))),
+        };
+        let attestations = match &self.proposals {
+            None => None,
+            Some((_, None)) => Some(Arc::new(MemorySpentTokens::new()) as Arc<dyn SpentTokens>),
+            Some((verifier, Some(path))) => {
+                let store = open(path)?;
+                if let Some(created) = store.created() {
+                    warn_of_older_than_store(verifier, created, &self.reporter);
+                }
+                Some(store as _)
+            }
+        };
+        let quarantines = self.signals.store.as_deref().map(&mut open).transpose()?;
+        Ok(Stores { approvals, attestations, quarantines })
+    }
+}
+
+impl SessionPlan {
+    /// Reads and checks all inputs of the session. Creates no file.
+    ///
+    /// # Errors
+    /// An input that cannot be read or does not verify, and a session that the registry refuses.
+    pub fn prepare(self, reporter: &Reporter) -> Result<PreparedSession, HostError> {
+        let now = now()?;
+        let approvals = match &self.approvals {
+            Some(plan) => Some(run_keys(&plan.key, &plan.run)?),
+            None => None,
+        };
+        let root = read_trust_root(&self.trust_root)?;
+        let record = self.record.as_ref().map(|record| record.prepare(&root, now, reporter)).transpose()?;
+        let marks = Arc::new(LateMarks::new(self.state.as_deref()));
+        let registry = Arc::new(self.load_registry(&root, Arc::clone(&marks), now)?);
+        let recorded = self.record.as_ref().map(|record| record.arguments.clone()).unwrap_or_default();
+        recorded.check(&registry).map_err(recorded_failure)?;
+        let proposals = match &self.proposals {
+            Some(plan) => Some((plan.prepare(&root, &registry, now, reporter)?, plan.store.clone())),
+            None => None,
+        };
+        let contract = self.negotiate(&registry, now)?;
+        let ask = match &self.goal {
+            Some(goal) => {
+                let ttl = contract.expires().since(now);
+                Some(PinnedAsk::pin(goal, contract.session(), ttl, now)?)
+            }
+            None => None,
+        };
+        Ok(PreparedSession {
+            registry,
+            registry_file: self.registry,
+            marks,
+            contract,
+            principal: self.principal,
+            ask,
+            approvals: self.approvals.zip(approvals),
+            proposals,
+            record,
+            definitions: self.definitions,
+            recorded,
+            refused_calls: self.record.as_ref().map_or(RefusalRate::CALLS, |record| record.refused_calls),
+            rule: Rule::ByTool,
+            on_breach: OnBreach::Halt,
+            signals: self.signals,
+            reporter: reporter.clone(),
+        })
+    }
+
+    fn load_registry(
+        &self,
+        root: &TrustRoot,
+        marks: Arc<LateMarks>,
+        now: Timestamp,
+    ) -> Result<CapabilityRegistry, HostError> {
+        let bytes = read_trusted_file(&self.registry, REGISTRY_BYTES)?;
+        let options = LoadOptions::new().with_max_age(self.max_age);
+        CapabilityRegistry::load(&bytes, root, marks, options, now)
+            .map_err(|error| registry_failure(error).about(self.registry.display()))
+    }
+
+    /// Negotiates the session under the current registry.
+    ///
+    /// # Errors
+    /// A session that the registry refuses, and a tool that it does not list.
+    pub fn negotiate(
+        &self,
+        registry: &CapabilityRegistry,
+        now: Timestamp,
+    ) -> Result<SessionContract, HostError> {
+        let mut request = NegotiationRequest::new(self.session.clone(), self.agent.clone());
+        if let Some(ttl) = self.ttl {
+            request = request.ttl(ttl);
+        }
+        if let Some(names) = &self.tools {
+            let entry = registry
+                .lookup(&self.agent, self.max_age, now)
+                .map_err(|error| HostError::from(error).into_refusal())?;
+            let tools = names
+                .iter()
+                .map(|name| self.tool(name, entry.tools().iter()))
+                .collect::<Result<Vec<_>, _>>()?;
+            request = request.wanted_tools(Wanted::these(tools));
+        }
+        registry.negotiate(&request, now).map_err(|error| HostError::from(error).into_refusal())
+    }
+
+    /// Resolves a tool's name among the listed tools of the agent.
+    fn tool<'a>(&self, name: &str, listed: impl Iterator<Item = &'a ToolId>) -> Result<ToolId, HostError> {
+        if let Some((server, name)) = name.split_once(':') {
+            return ToolId::new(server, name).map_err(|error| HostError::usage(error.to_string()));
+        }
+        let found: Vec<_> = listed.filter(|tool| tool.name().as_str() == name).collect();
+        match (found.as_slice(), &self.server) {
+            ([tool], _) => Ok((*tool).clone()),
+            ([], _) => {
+                let text = format!("no tool `{name}` is listed for the agent");
+                Err(HostError::refused("CAPABILITY_NOT_LISTED", text))
+            }
+            (_, Some(server)) if found.iter().any(|tool| tool.server() == server) => {
+                ToolId::new(server.as_str(), name).map_err(|error| HostError::usage(error.to_string()))
+            }
+            _ => Err(HostError::usage(format!(
+                "several servers have a tool `{name}`: name it as server:{name}"
+            ))),
+        }
+    }
+}
+
+/// Opens or creates the file of spent tokens and pending approvals.
+///
+/// # Errors
+/// A store that cannot be opened.
+pub fn open_store(path: &Path) -> Result<SqliteStore, HostError> {
+    SqliteStore::open(path, now()?).map_err(|error| HostError::from(error).about(path.display()))
+}
+
+/// Opens an existing store.
+///
+/// # Errors
+/// A store that is missing or cannot be opened.
+pub fn open_existing_store(path: &Path) -> Result<SqliteStore, HostError> {
+    let failure = |error: StoreError| {
+        if !matches!(error, StoreError::Missing) {
+            return error.into();
+        }
+        let text =
+            "there is no store; `countersign store init` makes one, which refuses what was approved before";
+        HostError::new(error.code(), text)
+    };
+    SqliteStore::open_existing(path).map_err(|error| failure(error).about(path.display()))
+}
+
+/// Maps a registry error to a failure: an invalid registry is refused (exit 3), a mark that cannot be read or written
+/// is an error (exit 1).
+#[must_use]
+pub fn registry_failure(error: RegistryError) -> HostError {
+    use MarkError::{Corrupt, Full, Moved, Unavailable, Untrusted};
+    let is_mishap =
+        matches!(error, RegistryError::Mark(Corrupt | Full | Moved | Unavailable(_) | Untrusted(_)));
+    let failure = HostError::from(error);
+    if is_mishap { failure } else { failure.into_refusal() }
+}
