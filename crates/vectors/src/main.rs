@@ -1,8 +1,16 @@
 //! Makes the public vectors in `tests/vectors`. `cargo run -p xtask -- vectors` runs it; with `--check` it writes
 //! nothing, and exits with 1 if a file differs.
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a maker of vectors fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::arithmetic_side_effects,
+    reason = "a maker of vectors fails by panicking"
+)]
 
+mod action_proposal;
 mod gate;
 
 use std::collections::BTreeMap;
@@ -13,7 +21,11 @@ use countersign_test_vectors::Vectors;
 
 /// The folders: which files, and the texts that belong into them.
 fn makers() -> Vec<(Vectors, BTreeMap<String, String>)> {
-    vec![(Vectors::of("tool-gate"), gate::files())]
+    vec![
+        (Vectors::of("action-proposal").with("artifacts"), action_proposal::files()),
+        (Vectors::recipes("action-proposal"), action_proposal::recipe_files()),
+        (Vectors::of("tool-gate"), gate::files()),
+    ]
 }
 
 fn main() -> ExitCode {
@@ -35,4 +47,16 @@ fn main() -> ExitCode {
     };
     let is_written = std::io::stdout().write_all(text.as_bytes()).is_ok();
     if is_written && differing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_on_disk_are_those_that_are_made() {
+        let differing: Vec<_> =
+            makers().into_iter().flat_map(|(vectors, made)| vectors.differing(&made)).collect();
+        assert!(differing.is_empty(), "cargo run -p xtask -- vectors: {differing:#?}");
+    }
 }

@@ -1,23 +1,13 @@
-//! Public vectors under `tests/vectors/action-proposal`: one test builds and compares them, another runs the files on
-//! disk through the library. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+//! Public vectors under `tests/vectors/action-proposal`, run through the library. `cargo run -p xtask -- vectors` makes
+//! them.
 
-mod accepted;
-mod bound;
-mod endorsed;
-mod files;
-mod keys;
-mod made;
-mod recipes;
-mod shapes;
-mod stated;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::{Audience, Digest, ImpactClass, ManualClock, Timestamp};
 use countersign_keys::TrustRoot;
-use countersign_test_vectors::{Vectors, numbered};
+use countersign_test_vectors::Vectors;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -32,34 +22,6 @@ type Came = (&'static str, Option<&'static str>, Option<String>);
 
 fn vectors() -> Vectors {
     Vectors::of("action-proposal").with("artifacts")
-}
-
-/// Cases of one kind, each with its id.
-fn named(kind: &str, cases: Vec<(&'static str, Value)>) -> BTreeMap<String, String> {
-    let cases = (1_u32..).zip(cases).map(|(at, (slug, mut case))| {
-        case["id"] = format!("{kind}-{at:03}").into();
-        (slug, case)
-    });
-    numbered(kind, cases)
-}
-
-#[test]
-fn the_vectors_on_disk_are_those_that_are_made() {
-    let refused = [
-        shapes::refused(),
-        bound::refused(),
-        files::refused(),
-        keys::refused(),
-        recipes::refused(),
-        stated::refused(),
-        endorsed::refused(),
-    ]
-    .concat();
-    let accepted = [accepted::accepted(), recipes::accepted(), stated::accepted(), endorsed::accepted()];
-    let mut made = named("accept", accepted.concat());
-    made.extend(named("reject", refused));
-    made.extend(files::artifacts());
-    vectors().hold(&made);
 }
 
 #[test]
@@ -132,9 +94,11 @@ fn run(case: &Value) -> Came {
         }
     }
     if case["options"].get("evidence_root_dir").is_some() {
-        let held = files::artifacts().into_iter().fold(MemoryEvidence::new(), |held, (name, text)| {
-            held.with(name.replace("artifacts/", "file://"), text.into_bytes())
+        let files = vectors().on_disk().into_iter();
+        let artifacts = files.filter_map(|(name, text)| {
+            Some((format!("file://{}", name.strip_prefix("artifacts/")?), text.into_bytes()))
         });
+        let held = artifacts.fold(MemoryEvidence::new(), |held, (name, bytes)| held.with(name, bytes));
         builder = builder.resolver(Arc::new(held));
     }
     if let Some(envelope) = case.get("endorsed") {

@@ -1,17 +1,49 @@
 //! Parts of vectors: one transfer, three keys, one gate, and ways to change one property.
 
-use countersign_canonical_json::{Limits, Recipe, read};
-use countersign_core::Digest;
-use countersign_keys::SigningKey;
+use countersign::canonical_json::{Limits, Recipe, read};
+use countersign::core::Digest;
+use countersign::keys::SigningKey;
 use serde_json::{Value, json};
-
-pub(super) use super::super::world::{cfo, cto, look, transfer};
-use crate::{ActionProposal, AttestationDraft, ProposalLimits, ProposedCall};
 
 /// A slug and a vector.
 pub(super) type Case = (&'static str, Value);
 
 pub(super) const NOW: &str = "2026-01-31T12:00:00Z";
+
+/// The transfer of the stories: requested by an unread mail, with an invoice from the finance office.
+pub(super) fn transfer() -> Value {
+    json!({
+        "protocol": "PIC/1.0",
+        "intent": "pay the invoice of March",
+        "impact": "money",
+        "provenance": [
+            {"id": "invoice", "trust": "untrusted", "source": "finance"},
+            {"id": "mail", "trust": "untrusted"},
+        ],
+        "claims": [{"text": "the invoice is due", "evidence": ["invoice"]}],
+        "action": {"tool": "payments_send", "args": {"amount": 500, "to": "acme"}},
+    })
+}
+
+/// A read, without further requirements.
+pub(super) fn look() -> Value {
+    json!({
+        "protocol": "PIC/1.0",
+        "intent": "look up the opening hours",
+        "impact": "read",
+        "provenance": [],
+        "claims": [],
+        "action": {"tool": "docs_search", "args": {"q": "hours"}},
+    })
+}
+
+pub(super) fn cfo() -> SigningKey {
+    SigningKey::from_seed([1; 32])
+}
+
+pub(super) fn cto() -> SigningKey {
+    SigningKey::from_seed([2; 32])
+}
 
 /// A key that is in no keyring.
 pub(super) fn mallory() -> SigningKey {
@@ -207,35 +239,43 @@ pub(super) fn file_refused(about: &str, verdict: &str, code: &str, vector: Value
     })
 }
 
-#[test]
-fn signing_side_follows_the_specification() {
-    let proposal =
-        ActionProposal::parse(transfer().to_string().as_bytes(), &ProposalLimits::default()).unwrap();
-    let by_hand = attestation(&transfer(), "invoice", "cfo-1");
-    let text = |name: &str| by_hand[name].as_str().unwrap().to_owned();
-    let call = (
-        text("x_server").parse().unwrap(),
-        text("x_call_id").parse().unwrap(),
-        text("x_principal").parse().unwrap(),
-        text("x_agent").parse().unwrap(),
-        text("x_session").parse().unwrap(),
-    );
-    let call = ProposedCall::to_tool_named("payments_send")
-        .server(&call.0)
-        .call_id(&call.1)
-        .principal(&call.2)
-        .agent(&call.3)
-        .session(&call.4)
-        .registry_version(7);
-    let signed = AttestationDraft::for_proposal(&proposal, "invoice")
-        .call(&call)
-        .audience(&"gate-1".parse().unwrap())
-        .issued(super::moment(&by_hand["issued_at"]))
-        .expires(super::moment(&by_hand["expires_at"]))
-        .nonce(&text("x_nonce"))
-        .sign(&cfo(), "cfo-1")
-        .unwrap();
-    assert_eq!(signed.payload(), canonical(&by_hand));
-    let entry: Value = serde_json::from_str(&signed.to_entry_json()).unwrap();
-    assert_eq!(entry, good()["evidence"][0]);
+#[cfg(test)]
+mod tests {
+    use countersign::action_proposal::{ActionProposal, AttestationDraft, ProposalLimits, ProposedCall};
+
+    use super::*;
+    use crate::action_proposal::moment;
+
+    #[test]
+    fn signing_side_follows_the_specification() {
+        let proposal =
+            ActionProposal::parse(transfer().to_string().as_bytes(), &ProposalLimits::default()).unwrap();
+        let by_hand = attestation(&transfer(), "invoice", "cfo-1");
+        let text = |name: &str| by_hand[name].as_str().unwrap().to_owned();
+        let call = (
+            text("x_server").parse().unwrap(),
+            text("x_call_id").parse().unwrap(),
+            text("x_principal").parse().unwrap(),
+            text("x_agent").parse().unwrap(),
+            text("x_session").parse().unwrap(),
+        );
+        let call = ProposedCall::to_tool_named("payments_send")
+            .server(&call.0)
+            .call_id(&call.1)
+            .principal(&call.2)
+            .agent(&call.3)
+            .session(&call.4)
+            .registry_version(7);
+        let signed = AttestationDraft::for_proposal(&proposal, "invoice")
+            .call(&call)
+            .audience(&"gate-1".parse().unwrap())
+            .issued(moment(&by_hand["issued_at"]))
+            .expires(moment(&by_hand["expires_at"]))
+            .nonce(&text("x_nonce"))
+            .sign(&cfo(), "cfo-1")
+            .unwrap();
+        assert_eq!(signed.payload(), canonical(&by_hand));
+        let entry: Value = serde_json::from_str(&signed.to_entry_json()).unwrap();
+        assert_eq!(entry, good()["evidence"][0]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Accepted proposals. The refused ones are one step away from them.
 
-use countersign_core::Digest;
+use countersign::core::Digest;
 use serde_json::{Value, json};
 
 use super::files::{endorsed, for_acme, hash};

@@ -1,11 +1,11 @@
 //! Evidence in files: references, objects and limits.
 
-use countersign_core::Digest;
-use countersign_keys::TrustRoot;
+use countersign::core::Digest;
+use countersign::keys::TrustRoot;
 use serde_json::{Value, json};
 
 use super::made::*;
-use crate::EndorsementDraft;
+use countersign::action_proposal::EndorsementDraft;
 
 const INVOICE: &str = "invoice 42: 500 EUR to acme, due 2026-03-31\n";
 const ORDER: &str = "order 7: 20 chairs\n";

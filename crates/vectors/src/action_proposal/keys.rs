@@ -1,8 +1,8 @@
 //! Keys and signatures: refused keyrings, keys whose signatures do not count, and invalid signatures.
 
 use base64ct::{Base64, Encoding as _};
-use countersign_core::Digest;
-use countersign_keys::SigningKey;
+use countersign::core::Digest;
+use countersign::keys::SigningKey;
 use serde_json::{Value, json};
 
 use super::made::*;

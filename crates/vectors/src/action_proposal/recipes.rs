@@ -1,16 +1,18 @@
 //! Public vectors under `tests/vectors/action-proposal/recipes`: ids of attestations in the spent set and signed
 //! lists of endorsed digests, built a second time; and accepted and refused nonces.
 
-use countersign_core::{Audience, Digest, ManualClock, Millis, SpendError, SpentTokens, Ticket, Timestamp};
-use countersign_keys::SigningKey;
-use countersign_test_vectors::{Framed, Vectors, hex, numbered};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use countersign::core::{Audience, Digest, ManualClock, Millis, SpendError, SpentTokens, Ticket, Timestamp};
+use countersign::keys::{SigningKey, TrustRoot};
+use countersign_test_vectors::{Framed, hex, numbered};
 use serde_json::{Value, json};
 
 use super::made::*;
-use crate::tests::world;
-use crate::{
-    ActionProposal, EndorsementDraft, EvidenceKeyring, Profile, ProposalLimits, ProposalVerifier,
-    ProposedCall,
+use countersign::action_proposal::{
+    ActionProposal, EndorsedDigests, EndorsementDraft, EvidenceKeyring, MemoryEvidence, Profile,
+    ProposalLimits, ProposalVerifier, ProposalVerifierBuilder, ProposedCall, VerifiedProposal,
 };
 
 /// The first and the last character of a nonce, and one that JSON escapes.
@@ -22,29 +24,35 @@ fn spent_by(key: &SigningKey, key_id: &str, nonce: &str) -> Digest {
         changed(attestation(&transfer(), "invoice", key_id), |object| object["x_nonce"] = nonce.into());
     let payload = canonical(&object);
     let proposal = with_entry(transfer(), entry("invoice", &payload, &payload, key, key_id));
-    let call = call_of(&proposal);
-    let (server, id) = (super::member(&call["server"]), super::member(&call["call_id"]));
-    let (principal, agent) = (super::member(&call["principal"]), super::member(&call["agent"]));
-    let session = super::member(&call["session"]);
-    let mut known = ProposedCall::to_tool_named("payments_send")
+    let verified = verified_at(&proposal, verifier(), super::moment(&NOW.into()));
+    *verified.evidence()[0].attestation().unwrap().0.digest()
+}
+
+fn verifier() -> ProposalVerifierBuilder {
+    ProposalVerifier::builder(Profile::Strict)
+        .keyring(EvidenceKeyring::from_json(keyring().to_string().as_bytes()).unwrap())
+        .audience(Audience::new("gate-1").unwrap())
+}
+
+/// Verifies a proposal for the call that it proposes.
+fn verified_at(proposal: &Value, verifier: ProposalVerifierBuilder, now: Timestamp) -> VerifiedProposal {
+    let call = call_of(proposal);
+    let member = |name: &str| call[name].as_str().unwrap();
+    let (server, id) = (member("server").parse().unwrap(), member("call_id").parse().unwrap());
+    let (principal, agent) = (member("principal").parse().unwrap(), member("agent").parse().unwrap());
+    let session = member("session").parse().unwrap();
+    let parsed = ActionProposal::parse(proposal.to_string().as_bytes(), &ProposalLimits::default()).unwrap();
+    let known = ProposedCall::to_tool_named("payments_send")
         .server(&server)
         .call_id(&id)
         .principal(&principal)
         .agent(&agent)
         .session(&session)
-        .registry_version(7);
-    known.args = Some(super::digest_of(&call["args"].to_string()));
-    known.impact = Some(super::member(&call["impact"]));
-    let verifier = ProposalVerifier::builder(Profile::Strict)
-        .keyring(EvidenceKeyring::from_json(keyring().to_string().as_bytes()).unwrap())
-        .audience(Audience::new("gate-1").unwrap())
-        .build()
-        .unwrap();
-    let clock = ManualClock::new(super::moment(&NOW.into()));
-    let proposal =
-        ActionProposal::parse(proposal.to_string().as_bytes(), &ProposalLimits::default()).unwrap();
-    let verified = proposal.verify(&verifier, &known, &clock).unwrap();
-    *verified.evidence()[0].attestation().unwrap().0.digest()
+        .registry_version(7)
+        .args(parsed.args_digest())
+        .impact(member("impact").parse().unwrap());
+    let clock = ManualClock::new(now);
+    parsed.verify(&verifier.build().unwrap(), &known, &clock).unwrap()
 }
 
 fn spent(about: &str, key: &SigningKey, key_id: &str, nonce: &str) -> Value {
@@ -118,18 +126,31 @@ impl SpentTokens for LastSpent {
 
 /// The use of that number of an entry.
 fn endorsement_use(about: &str, number: u64) -> Value {
-    let entry = world::for_acme(&json!({"uses": 2}));
-    let verifier = world::gate(Profile::Strict)
-        .resolver(world::files(&[("file://invoice.txt", b"invoice")]))
-        .endorsed(world::endorsed(b"invoice", &entry));
-    let verifier = world::built(verifier);
-    let file = world::hash_entry("invoice", "file://invoice.txt", b"invoice");
-    let proposal = world::with_evidence(world::transfer(), file);
+    // Times at the beginning of 2026, an hour apart.
+    let (issued, expires, invoice) = (1_767_225_599_000_u64, 1_767_229_200_000_u64, b"invoice");
+    let entry = json!({
+        "sha256": Digest::of(invoice).to_string(), "uses": 2, "issued": issued, "expires": expires,
+        "bounds": [{"pointer": "/to", "equals": "acme"}],
+    });
+    let list = json!({
+        "format": "countersign-evidence-digests-1", "issued": issued, "expires": expires, "digests": [entry],
+    });
+    let envelope =
+        EndorsementDraft::from_json(list.to_string().as_bytes()).unwrap().to_envelope(&[&operator()]);
+    let root = TrustRoot::new(1, 1, vec![operator().verifying_key()]).unwrap();
+    let now = Timestamp::from_millis(1_767_225_600_000).unwrap();
+    let endorsed = EndorsedDigests::load(envelope.to_json().as_bytes(), &root, now).unwrap();
+    let files = Arc::new(MemoryEvidence::new().with("file://invoice.txt", *invoice));
+    let file = json!({
+        "id": "invoice", "type": "hash", "ref": "file://invoice.txt", "sha256": Digest::of(invoice).to_string(),
+    });
+    let proposal = with_entry(transfer(), file);
     let store = LastSpent::default();
     let mut spent = None;
     for _ in 0..number {
-        let verified = world::judge(&proposal, &verifier).unwrap();
-        let done = verified.spend(&store, world::at(world::NOW), Millis::ZERO).unwrap();
+        let gate = verifier().resolver(Arc::clone(&files) as _).endorsed(endorsed.clone());
+        let verified = verified_at(&proposal, gate, now);
+        let done = verified.spend(&store, now, Millis::ZERO).unwrap();
         spent = done.evidence()[0].endorsement().copied();
     }
     let spent = spent.unwrap();
@@ -211,11 +232,11 @@ pub(super) fn refused() -> Vec<Case> {
     ]
 }
 
-#[test]
-fn the_recipes_on_disk_are_those_that_are_made() {
-    Vectors::recipes("action-proposal").hold(&numbered("recipes", recipes()));
+pub(crate) fn files() -> BTreeMap<String, String> {
+    numbered("recipes", recipes())
 }
 
+#[cfg(test)]
 #[test]
 fn no_two_attestations_of_the_recipes_are_spent_by_one_digest() {
     let cases = recipes();
