@@ -1,4 +1,4 @@
-//! The checks, top-down in the order in which they run: steps 0 to 10, and a last look. Of step 0, only ids and names
+//! The checks, top-down in the order of [`GateStep::ALL`]: steps 0 to 10, and a last look. Of step 0, only ids and names
 //! are read before step 1. Step 11, the record, is in `gate.rs`.
 
 use countersign_action_proposal::SpentProposal;
@@ -10,6 +10,7 @@ use countersign_registry::{RegistryView, SessionContract};
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::findings::Findings;
+use crate::order::{GateStep, Walk};
 use crate::parts::GateParts;
 use crate::plan::HeldStep;
 use crate::rejection::Refusal;
@@ -48,7 +49,8 @@ pub(crate) struct CallBasis {
     pub(crate) ends: Timestamp,
 }
 
-/// Runs every check in turn; the first refusal ends the decision.
+/// Runs every check in turn; the first refusal ends the decision. A call passes only if all of [`GateStep::ALL`] did, in
+/// that order.
 pub(crate) fn decide<'g>(
     gate: &'g GateParts,
     call: &ToolCall<'_>,
@@ -64,21 +66,24 @@ pub(crate) fn decide<'g>(
             "an earlier outcome could not be recorded",
         ));
     }
-    let names = read_ids(call, findings)?;
+    let mut walk = Walk::start();
+    let names = walk.take(GateStep::Ids, read_ids(call, findings))?;
     let (in_force, view) = (progress.in_force(), terms.view(now));
     findings.registry_version = view.snapshot().version();
     let deciding = &mut Deciding { terms, in_force: &in_force, view: &view, now, call, findings };
-    let agent = check_agent(&terms.agent, &recorder.rows, &in_force.contract, &view, now)?;
+    let agent = check_agent(&terms.agent, &recorder.rows, &in_force.contract, &view, now);
+    let agent = walk.take(GateStep::Agent, agent)?;
     // why: only now, so that the arguments of an agent that may not call are neither read nor digested.
-    let parsed = read_call(deciding, names)?;
-    let (tool, rules) = disclosed_tool(deciding, &parsed)?;
+    let parsed = walk.take(GateStep::Read, read_call(deciding, names))?;
+    let (tool, rules) = walk.take(GateStep::Tool, disclosed_tool(deciding, &parsed))?;
     deciding.findings.definition = progress.definition(&tool);
-    check_definition(rules, deciding.findings.definition)?;
+    walk.take(GateStep::Definition, check_definition(rules, deciding.findings.definition))?;
     deciding.findings.note_values(&terms.recorded, &tool, &parsed.args);
-    check_args(rules, &parsed.args)?;
-    let mut reservation = progress.usage.reserve(&tool, now, agent.limits(), rules.entry().limits())?;
-    check_goal(deciding, rules)?;
-    let step = next_step(deciding, progress.plan.get(), rules, &parsed)?;
+    walk.take(GateStep::Args, check_args(rules, &parsed.args))?;
+    let reserved = progress.usage.reserve(&tool, now, agent.limits(), rules.entry().limits());
+    let mut reservation = walk.take(GateStep::Limits, reserved)?;
+    walk.take(GateStep::Goal, check_goal(deciding, rules))?;
+    let step = walk.take(GateStep::Plan, next_step(deciding, progress.plan.get(), rules, &parsed))?;
     let subject = Subject {
         call_id: &parsed.call_id,
         tool: &tool,
@@ -88,11 +93,15 @@ pub(crate) fn decide<'g>(
         proposal: parsed.proposal(call),
     };
     let approval = check_approval(deciding, &subject)
-        .map_err(|refusal| add_proposal(refusal, deciding, &subject, &mut reservation, clock))?;
-    let backing = check_evidence(deciding, &subject, &mut reservation, clock)?;
-    check_user_checks(terms, &subject, backing.impact)?;
-    check_still_free(progress.plan.get(), step.as_ref())?;
-    let (proposal, approval) = spend(clock, backing.proposal, approval, deciding.findings)?;
+        .map_err(|refusal| add_proposal(refusal, deciding, &subject, &mut reservation, clock));
+    let approval = walk.take(GateStep::Approval, approval)?;
+    let backing =
+        walk.take(GateStep::Evidence, check_evidence(deciding, &subject, &mut reservation, clock))?;
+    let agreed = check_user_checks(terms, &subject, backing.impact)
+        .and_then(|()| check_still_free(progress.plan.get(), step.as_ref()));
+    walk.take(GateStep::HostChecks, agreed)?;
+    let spent = spend(clock, backing.proposal, approval, deciding.findings);
+    let (proposal, approval) = walk.take(GateStep::Spend, spent)?;
     let basis = CallBasis {
         version: view.snapshot().version(),
         entry: rules.entry().fingerprint(),
@@ -100,7 +109,8 @@ pub(crate) fn decide<'g>(
         has_proposal: proposal.is_some(),
         ends: in_force.contract.expires(),
     };
-    last_look(gate, &tool, &basis, deciding.findings)?;
+    walk.take(GateStep::LastLook, last_look(gate, &tool, &basis, deciding.findings))?;
+    walk.end()?;
     let ParsedCall { call_id, args, .. } = parsed;
     Ok(Cleared { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step, basis })
 }

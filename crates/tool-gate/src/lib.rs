@@ -26,6 +26,7 @@ mod metrics;
 #[path = "metrics_off.rs"]
 mod metrics;
 mod observe;
+mod order;
 mod parts;
 mod plan;
 mod plan_approval;
@@ -75,6 +76,7 @@ pub use histogram::{ANSWER_SECONDS, HistogramSnapshot, Ticks};
 #[cfg(feature = "metrics")]
 pub use metrics::METRIC_NAMES;
 pub use observe::Observed;
+pub use order::GateStep;
 pub use plan_approval::PLAN_TOOL;
 pub use plan_commit::commit_plan;
 pub use plan_error::{FinishPlanError, HaltPlanError, StartPlanError};

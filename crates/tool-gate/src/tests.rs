@@ -54,5 +54,6 @@ mod taken_up;
 mod taken_up_entries;
 mod unrecorded;
 mod vectors;
+mod walk;
 mod windows;
 mod world;

@@ -1,0 +1,34 @@
+use crate::order::{GateStep, Walk};
+use crate::rejection::Refusal;
+use crate::RejectionCode;
+
+fn walked(steps: &[GateStep]) -> Result<(), RejectionCode> {
+    let mut walk = Walk::start();
+    for step in steps {
+        walk.take(*step, Ok::<_, Refusal>(())).map_err(|refusal| refusal.code)?;
+    }
+    walk.end().map_err(|refusal| refusal.code)
+}
+
+#[test]
+fn all_steps_in_their_order_pass() {
+    assert_eq!(walked(&GateStep::ALL), Ok(()));
+}
+
+#[test]
+fn step_that_is_left_out_refuses() {
+    for at in 0..GateStep::ALL.len() {
+        let mut steps = GateStep::ALL.to_vec();
+        steps.remove(at);
+        assert_eq!(walked(&steps), Err(RejectionCode::Internal), "{at}");
+    }
+}
+
+#[test]
+fn step_out_of_its_order_refuses() {
+    for at in 1..GateStep::ALL.len() {
+        let mut steps = GateStep::ALL.to_vec();
+        steps.swap(at, at - 1);
+        assert_eq!(walked(&steps), Err(RejectionCode::Internal), "{at}");
+    }
+}
