@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("countersign", 4),
     ("host", 5),
     ("mcp", 5),
+    ("simulate", 5),
     ("sqlite", 5),
     ("plan-runner", 5),
     ("pic-conformance", 5),

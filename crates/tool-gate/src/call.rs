@@ -4,7 +4,7 @@ use countersign_approval_token::CallBinding;
 use countersign_canonical_json::{Canonical, Recipe};
 
 /// Recipe by which arguments are read and digested.
-pub(crate) const ARGS_RECIPE: Recipe = Recipe::Jcs1;
+pub const ARGS_RECIPE: Recipe = Recipe::Jcs1;
 
 /// A tool call as the agent made it. The gate's step 0 checks each part of it. A host that has read the arguments hands
 /// over the value ([`from_read`](Self::from_read)), and they are not read again. From a host with their text

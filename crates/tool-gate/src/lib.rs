@@ -50,9 +50,9 @@ mod rejection;
 mod renewal;
 mod replay;
 mod rows;
+pub mod rules;
 mod session_end;
 mod settings;
-mod simulate;
 mod snapshot;
 mod stats;
 mod steps;
@@ -90,7 +90,6 @@ pub use rejection::{ApprovalDesk, ApprovalRequest, CallError, NotFiled, Rejectio
 pub use renewal::RenewError;
 pub use replay::{AgentReplay, SavedReplay};
 pub use settings::{ApprovalSettings, GateLimits, ProposalSettings};
-pub use simulate::{Answer, Basis, HostChecks, Missing, Simulated, Simulation};
 pub use snapshot::{AgentSnapshot, CountsSnapshot, Standing, StatsSnapshot};
 pub use stats::CallStats;
 pub use user_check::{CheckedCall, UserCheck};

@@ -224,7 +224,8 @@ impl From<RejectionCode> for Refusal {
 }
 
 /// A refused check, with the reason for the record.
-pub(crate) struct Refusal {
+#[derive(Debug)]
+pub struct Refusal {
     pub(crate) code: RejectionCode,
     pub(crate) reason: Cow<'static, str>,
     pub(crate) approval_request: Option<Box<ApprovalRequest>>,
@@ -233,6 +234,12 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    /// Returns the code.
+    #[must_use]
+    pub const fn code(&self) -> RejectionCode {
+        self.code
+    }
+
     pub(crate) fn new(code: RejectionCode, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { code, reason: reason.into(), approval_request: None, halted: false }
     }

@@ -11,7 +11,10 @@ use crate::code::RejectionCode;
 use crate::rejection::Refusal;
 
 /// Step 3. The refusal names the position and the rule, never the value.
-pub(crate) fn check_args(rules: &ToolRules, args: &Canonical) -> Result<(), Refusal> {
+///
+/// # Errors
+/// [`Refusal`] if the arguments do not fit the schema or break a constraint.
+pub fn check_args(rules: &ToolRules, args: &Canonical) -> Result<(), Refusal> {
     rules.check_args(args).map_err(|error| {
         let code = match error {
             ArgsError::Schema { .. } => RejectionCode::ArgsSchema,
@@ -25,7 +28,7 @@ pub(crate) fn check_args(rules: &ToolRules, args: &Canonical) -> Result<(), Refu
 /// Counts the calls of one session, in total and per tool. A tool gets a row when it is first used, and only disclosed
 /// tools get this far, so the contract bounds the number of rows.
 #[derive(Debug, Default)]
-pub(crate) struct Usage(Mutex<UsedCalls>);
+pub struct Usage(Mutex<UsedCalls>);
 
 #[derive(Debug, Default)]
 struct UsedCalls {
@@ -44,7 +47,7 @@ struct UsedSlots {
 /// rate-limit slot of a [charged](Self::charge) call.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Reservation<'a> {
+pub struct Reservation<'a> {
     usage: &'a Usage,
     tool: ToolId,
     time: Timestamp,
@@ -54,7 +57,10 @@ pub(crate) struct Reservation<'a> {
 
 impl Usage {
     /// Step 4: reserves a slot for one call of `tool` under the limits of the agent's session and of the tool.
-    pub(crate) fn reserve(
+    ///
+    /// # Errors
+    /// [`RejectionCode::CallLimit`], [`RejectionCode::RateLimit`].
+    pub fn reserve(
         &self,
         tool: &ToolId,
         time: Timestamp,
@@ -108,12 +114,12 @@ impl UsedSlots {
 
 impl Reservation<'_> {
     /// Charges the rate for the work on this call, even if the call is refused later: the rate bounds the gate's work, too.
-    pub(crate) const fn charge(&mut self) {
+    pub const fn charge(&mut self) {
         self.charged = true;
     }
 
     /// Keeps the slot: the call is accepted.
-    pub(crate) fn keep(mut self) {
+    pub fn keep(mut self) {
         self.kept = true;
     }
 }

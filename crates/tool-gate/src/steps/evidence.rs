@@ -16,7 +16,7 @@ use crate::rejection::Refusal;
 use crate::settings::ProposalSettings;
 
 /// Recorded reason of a call that lacks a required proposal.
-pub(crate) const NO_PROPOSAL: &str = "no proposal came with the call";
+pub const NO_PROPOSAL: &str = "no proposal came with the call";
 
 /// Strictest impact, and the verified proposal if one came.
 pub(crate) struct CheckedEvidence<'d> {
@@ -75,14 +75,22 @@ fn requires_evidence(rules: &ToolRules) -> bool {
     rules.entry().evidence() != EvidenceRule::NotRequired
 }
 
-pub(crate) fn takes_no_proposals(rules: &ToolRules) -> Result<(), Refusal> {
+/// Step 8 at a gate that takes no proposals.
+///
+/// # Errors
+/// [`Refusal`] if the tool's rule requires evidence.
+pub fn takes_no_proposals(rules: &ToolRules) -> Result<(), Refusal> {
     if requires_evidence(rules) {
         return Err(Refusal::new(RejectionCode::PicEvidenceFailed, "this gate takes no proposals"));
     }
     Ok(())
 }
 
-pub(crate) fn came_without_proposal(rules: &ToolRules, is_required: bool) -> Result<(), Refusal> {
+/// Step 8 for a call without a proposal. `is_required`: the policy requires one.
+///
+/// # Errors
+/// [`Refusal`] if policy or rule require one.
+pub fn came_without_proposal(rules: &ToolRules, is_required: bool) -> Result<(), Refusal> {
     if is_required || requires_evidence(rules) {
         return Err(Refusal::new(RejectionCode::PicInvalidRequest, NO_PROPOSAL));
     }

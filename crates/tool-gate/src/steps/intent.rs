@@ -32,17 +32,23 @@ pub(crate) fn check_goal(deciding: &mut Deciding<'_>, rules: &ToolRules) -> Resu
 
 /// Goals of session and call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Goal {
+#[expect(clippy::exhaustive_enums, reason = "both have one, or one of them, or neither")]
+pub enum Goal {
     /// The call restates the pinned goal.
     Same,
     /// A goal is pinned, and the call restates no goal.
     Pinned,
     /// The call restates a goal, and no goal is pinned.
     Restated,
+    /// No goal is pinned, and the call restates none.
     Neither,
 }
 
-pub(crate) fn check_restated(rules: &ToolRules, goal: Goal) -> Result<(), Refusal> {
+/// Step 5, once the goals have been compared.
+///
+/// # Errors
+/// [`Refusal`] if the tool's rule requires a goal that is missing, or none is pinned to compare a restated one with.
+pub fn check_restated(rules: &ToolRules, goal: Goal) -> Result<(), Refusal> {
     let required = |reason| Err(Refusal::new(RejectionCode::AskRequired, reason));
     let is_required = rules.entry().ask() == AskRule::Required;
     match goal {

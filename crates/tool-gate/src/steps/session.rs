@@ -22,7 +22,10 @@ pub(crate) fn check_agent<'v>(
 }
 
 /// Step 1 except quarantine: is the contract alive under this registry?
-pub(crate) fn check_contract(
+///
+/// # Errors
+/// [`Refusal`] if it is not.
+pub fn check_contract(
     contract: &SessionContract,
     view: &RegistryView,
     now: Timestamp,
@@ -30,14 +33,18 @@ pub(crate) fn check_contract(
     contract.check(view, now).map_err(|error| Refusal::new(contract_code(error), error.to_string()))
 }
 
-pub(crate) const fn contract_code(error: ContractError) -> RejectionCode {
+/// Returns the code of a contract that does not stand.
+#[must_use]
+pub const fn contract_code(error: ContractError) -> RejectionCode {
     match error {
         ContractError::Agent(error) => agent_code(error),
         ContractError::Expired | ContractError::Superseded | _ => RejectionCode::ContractExpired,
     }
 }
 
-pub(crate) const fn agent_code(error: AgentError) -> RejectionCode {
+/// Returns the code of an agent that may not call.
+#[must_use]
+pub const fn agent_code(error: AgentError) -> RejectionCode {
     match error {
         AgentError::Freshness(_) => RejectionCode::RegistryStale,
         AgentError::NotRegistered => RejectionCode::AgentNotRegistered,
@@ -60,7 +67,10 @@ pub(crate) fn disclosed_tool<'d>(
 }
 
 /// Returns the tool that the call names. Without a server, the name must be unique among the disclosed tools.
-pub(crate) fn meant_tool(
+///
+/// # Errors
+/// [`Refusal`] if no server or several disclose the name.
+pub fn meant_tool(
     contract: &SessionContract,
     server: Option<&ServerName>,
     name: &ToolName,
@@ -73,16 +83,17 @@ pub(crate) fn meant_tool(
 }
 
 /// Returns the tool of this name, if exactly one server has it.
-pub(crate) fn only_tool<'a>(
-    tools: impl IntoIterator<Item = &'a ToolId>,
-    name: &ToolName,
-) -> Option<&'a ToolId> {
+pub fn only_tool<'a>(tools: impl IntoIterator<Item = &'a ToolId>, name: &ToolName) -> Option<&'a ToolId> {
     let mut named = tools.into_iter().filter(|tool| tool.name() == name);
     let found = named.next()?;
     if named.next().is_some() { None } else { Some(found) }
 }
 
-pub(crate) fn listed_tool<'v>(
+/// Returns the rules of a tool that the contract discloses and the registry still lists.
+///
+/// # Errors
+/// [`Refusal`] if it is not disclosed.
+pub fn listed_tool<'v>(
     contract: &SessionContract,
     view: &'v RegistryView,
     tool: &ToolId,
@@ -95,7 +106,10 @@ pub(crate) fn listed_tool<'v>(
 }
 
 /// Step 2: is the definition the pinned one?
-pub(crate) fn check_definition(rules: &ToolRules, seen: Option<Digest>) -> Result<(), Refusal> {
+///
+/// # Errors
+/// [`Refusal`] if it is another one, or was not seen.
+pub fn check_definition(rules: &ToolRules, seen: Option<Digest>) -> Result<(), Refusal> {
     use RejectionCode::{ToolDefinitionChanged, ToolDefinitionUnknown};
     match (rules.entry().definition(), seen) {
         (Some(pinned), Some(seen)) if pinned == seen => Ok(()),
@@ -108,6 +122,7 @@ pub(crate) fn check_definition(rules: &ToolRules, seen: Option<Digest>) -> Resul
 }
 
 /// Returns `true` if a tool of this name is disclosed, on any server.
-pub(crate) fn is_name_disclosed(contract: &SessionContract, name: &str) -> bool {
+#[must_use]
+pub fn is_name_disclosed(contract: &SessionContract, name: &str) -> bool {
     contract.tools().iter().any(|tool| tool.name().as_str() == name)
 }

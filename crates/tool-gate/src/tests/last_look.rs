@@ -8,7 +8,6 @@ use countersign_audit_log::{MemorySink, OutcomeRecord, Record, StandingChange, S
 use countersign_core::*;
 use serde_json::json;
 
-use super::proposal_backing::*;
 use super::proposal_world::*;
 use super::world::*;
 use crate::RejectionCode::*;

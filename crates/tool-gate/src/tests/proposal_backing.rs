@@ -2,45 +2,12 @@
 
 use countersign_action_proposal::*;
 use countersign_core::*;
-use countersign_keys::{SigningKey, TrustRoot};
 use serde_json::json;
 
 use super::proposal_world::*;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
-
-/// An operator's key for evidence; another key signs the registry.
-pub(super) fn endorser() -> SigningKey {
-    SigningKey::from_seed([6; 32])
-}
-
-/// A verifier that takes the operator's word for the invoice: at low impacts, and for its payment.
-pub(super) fn endorsing() -> ProposalVerifierBuilder {
-    endorsing_payments(3)
-}
-
-/// Like [`endorsing`], for this many payments.
-pub(super) fn endorsing_payments(uses: u32) -> ProposalVerifierBuilder {
-    let expires = start().checked_add(Millis::from_secs(86_400)).unwrap();
-    let list = json!({"format": "countersign-evidence-digests-1", "issued": start(), "expires": expires,
-    "digests": [
-        {"sha256": Digest::of(INVOICE)},
-        {"sha256": Digest::of(INVOICE), "tools": ["wire"], "issued": start(), "expires": expires, "uses": uses,
-         "bounds": [{"pointer": "/to", "equals": "DE02"}, {"pointer": "/amount", "max": 49}]},
-    ]});
-    let draft = EndorsementDraft::from_json(list.to_string().as_bytes()).unwrap();
-    let envelope = draft.to_envelope(&[&endorser()]).to_json();
-    let root = TrustRoot::new(1, 1, vec![endorser().verifying_key()]).unwrap();
-    verifier().endorsed(EndorsedDigests::load(envelope.as_bytes(), &root, start()).unwrap())
-}
-
-/// Adds the invoice's file as the evidence of the input with that name.
-pub(super) fn file_of_the_invoice(draft: Draft) -> Draft {
-    let entry =
-        json!({"id": "invoice", "type": "hash", "ref": "file://invoice.txt", "sha256": Digest::of(INVOICE)});
-    draft.with(&entry.to_string())
-}
 
 const fn proven(id: &str) -> ToolCall<'_> {
     ToolCall::new(id, "desk", "proven", b"{}")

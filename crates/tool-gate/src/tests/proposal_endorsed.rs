@@ -5,7 +5,6 @@ use std::thread;
 use countersign_audit_log::CallRecord;
 use countersign_core::*;
 
-use super::proposal_backing::*;
 use super::proposal_world::*;
 use super::world::*;
 use crate::RejectionCode::*;

@@ -88,16 +88,3 @@ fn nothing_is_asked_beyond_the_rate_of_refusals() {
     }
     assert_eq!(*desk.1.borrow(), ["file", "file"]);
 }
-
-#[test]
-fn unfiled_question_comes_again_in_a_simulation() {
-    for why in [NotFiled::Full, NotFiled::Unavailable] {
-        let world = World::new();
-        let gate = world.gate();
-        gate.check_asking(&refund("c"), &Desk::new(Err(why))).unwrap_err();
-        let mut simulation = Simulation::new(world.registry.view()).host_checks(HostChecks::None);
-        let records = world.sink.latest();
-        let answers: Vec<_> = records.iter().filter_map(|(_, record)| simulation.feed(record)).collect();
-        assert!(matches!(answers.as_slice(), [Simulated::Same(_)]), "{answers:?}");
-    }
-}

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use super::plan_world::{mail, run, start_plan, step};
-use super::simulation_cases::{REDECIDED, all, fields};
-use super::simulation_registries::load_draft;
 use super::taken_up::Host;
 use super::world::*;
 use crate::RejectionCode::*;
@@ -408,25 +406,4 @@ fn quarantine_holds_over_a_renewal() {
     gate.stats().set_standing(&change).unwrap();
     renew(&world, &gate);
     assert_eq!(code(&gate, &search("a")), Some(AgentQuarantined));
-}
-
-#[test]
-fn simulation_takes_a_renewal_for_the_same_gate() {
-    let world = World::new();
-    let gate = builder(&world).recorded_fields(fields("scarce")).open().unwrap();
-    let scarce = |id| ToolCall::new(id, "desk", "scarce", b"{}");
-    assert_eq!((code(&gate, &scarce("a")), code(&gate, &scarce("b"))), (None, None));
-    end(&world);
-    renew(&world, &gate);
-    assert_eq!((code(&gate, &scarce("c")), code(&gate, &scarce("d"))), (None, Some(CallLimit)));
-    let fewer = Simulated::Changed {
-        recorded: Answer::Accepted,
-        now: Answer::Refused(CallLimit),
-        basis: Basis::Redecided,
-    };
-    for (max_calls, third) in [(3, REDECIDED), (2, fewer)] {
-        let (from, to) = (r#""max_calls": 3"#, format!(r#""max_calls": {max_calls}"#));
-        let other = load_draft(&draft(2, NONE_REVOKED).replace(from, &to), Millis::from_secs(86_400)).view();
-        assert_eq!(all(Simulation::new(other), &world), [REDECIDED, REDECIDED, third, REDECIDED]);
-    }
 }

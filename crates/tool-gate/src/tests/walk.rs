@@ -1,6 +1,6 @@
+use crate::RejectionCode;
 use crate::order::{GateStep, Walk};
 use crate::rejection::Refusal;
-use crate::RejectionCode;
 
 fn walked(steps: &[GateStep]) -> Result<(), RejectionCode> {
     let mut walk = Walk::start();

@@ -9,7 +9,7 @@ use countersign_audit_log::Record;
 use countersign_core::{AgentId, Millis, Timestamp};
 use countersign_keys::dsse::Envelope;
 use countersign_registry::{CapabilityRegistry, LoadOptions, MemoryHighWater, RegistryDraft, RegistryView};
-use countersign_tool_gate::{HostChecks, Simulation};
+use countersign_simulate::{HostChecks, Simulation};
 
 use self::report::Report;
 use super::audit::{KeySource, unverified, verified};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use countersign_audit_log::{CallRecord, RecordedTool, RefusedRow};
 use countersign_core::{AgentId, ServerName, SessionId, Timestamp, ToolId, ToolName};
 use countersign_registry::RegistryView;
-use countersign_tool_gate::{Answer, Basis, Missing, Simulated};
+use countersign_simulate::{Answer, Basis, Missing, Simulated};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::simulation_cases::*;
-use super::simulation_registries::load_draft;
+use super::cases::*;
+use super::registries::load_draft;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;

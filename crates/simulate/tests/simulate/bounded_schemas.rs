@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::cases::{DAY, all, changed, fields};
 use super::plan_world::{start_plan, step};
-use super::simulation_cases::{DAY, all, changed, fields};
-use super::simulation_registries::load_draft;
+use super::registries::load_draft;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
@@ -132,7 +132,7 @@ fn a_schema_that_leads_back_is_bounded_in_time_and_memory() {
     let done = Command::new("sh")
         .args(["-c", "ulimit -v 1048576; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "tests::bounded_schemas::in_a_process_of_its_own", "--nocapture"])
+        .args(["--ignored", "--exact", "bounded_schemas::in_a_process_of_its_own", "--nocapture"])
         .env(CHILD, "1")
         // Returns freed memory to the system at once, so that each answer is measured by itself: mallopt(3).
         .env("MALLOC_MMAP_THRESHOLD_", "65536")

@@ -1,5 +1,5 @@
-use super::simulation_registries::*;
-use super::simulation_world::*;
+use super::registries::*;
+use super::two_gates::*;
 use crate::*;
 use proptest::prelude::*;
 
@@ -27,7 +27,8 @@ fn may_be_missing(answer: Answer, missing: Missing) -> bool {
         | Missing::EarlierCall
         | Missing::Proposal
         | Missing::Store
-        | Missing::Host => &[],
+        | Missing::Host
+        | _ => &[],
     };
     answers.contains(&answer)
 }

@@ -1,9 +1,3 @@
-//! Decides recorded calls again under another registry.
-
-mod answer;
-mod redecide;
-mod session;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,13 +6,11 @@ use countersign_audit_log::{
 };
 use countersign_core::{AgentId, SessionId};
 use countersign_registry::RegistryView;
+use countersign_tool_gate::{RejectionCode, Standing};
 
-use self::answer::End;
-pub use self::answer::{Answer, Basis, HostChecks, Missing, Simulated};
-use self::redecide::Redecision;
-use self::session::{CallHistory, Gates, Session};
-use crate::code::RejectionCode;
-use crate::snapshot::Standing;
+use crate::answer::{Answer, Basis, End, HostChecks, Missing, Simulated};
+use crate::redecide::Redecision;
+use crate::session::{CallHistory, Gates, Session};
 
 /// Default for the number of sessions that are kept at a time.
 const MAX_SESSIONS: usize = 1_024;
@@ -37,7 +29,7 @@ const MAX_SESSIONS: usize = 1_024;
 ///   So its answers are carried over at best. If its parents may have ended earlier under the other registry, or it may
 ///   have had more, they are undetermined.
 /// - Limits are counted over the calls that the session would have been allowed.
-/// - Arguments are checked if the record has all of them ([`RecordedFields`](crate::RecordedFields), the empty
+/// - Arguments are checked if the record has all of them ([`RecordedFields`](countersign_tool_gate::RecordedFields), the empty
 ///   pointer).
 /// - An approval that verified then counts as present if one is needed now. A call without a recorded approval had
 ///   none.
@@ -58,7 +50,7 @@ const MAX_SESSIONS: usize = 1_024;
 /// use std::sync::Arc;
 /// use countersign_audit_log::Record;
 /// use countersign_registry::RegistryView;
-/// use countersign_tool_gate::{Simulated, Simulation};
+/// use countersign_simulate::{Simulated, Simulation};
 /// fn changes(records: &[(u64, Record)], draft: Arc<RegistryView>) -> Vec<u64> {
 ///     let mut simulation = Simulation::new(draft);
 ///     let answers = records.iter().map(|(seq, record)| (*seq, simulation.feed(record)));

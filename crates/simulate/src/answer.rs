@@ -1,7 +1,7 @@
 use std::fmt;
 
-use crate::code::RejectionCode;
-use crate::rejection::Refusal;
+use countersign_tool_gate::RejectionCode;
+use countersign_tool_gate::rules::Refusal;
 
 /// Answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ impl Answer {
         }
     }
 
-    pub(super) const fn code(self) -> Option<RejectionCode> {
+    pub(crate) const fn code(self) -> Option<RejectionCode> {
         match self {
             Self::Accepted => None,
             Self::Refused(code) => Some(code),
@@ -58,7 +58,7 @@ pub enum Simulated {
 
 impl Simulated {
     /// Keeps the recorded answer, whatever the result of deciding again.
-    pub(super) const fn as_recorded(self) -> Self {
+    pub(crate) const fn as_recorded(self) -> Self {
         match self {
             Self::Same(_) => self,
             Self::Changed { .. } => Self::Same(Basis::Carried(Missing::Host)),
@@ -147,7 +147,7 @@ impl fmt::Display for Missing {
     }
 }
 
-/// Whether the gates of a record had [checks of their host's own](crate::UserCheck), which run last (step 9).
+/// Whether the gates of a record had [checks of their host's own](countersign_tool_gate::UserCheck), which run last (step 9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "there were some or there were none")]
 pub enum HostChecks {
@@ -160,14 +160,14 @@ pub enum HostChecks {
 
 /// Result of a call that does not pass all steps.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     Refused(RejectionCode),
     Unknown(Missing),
 }
 
 impl From<Refusal> for End {
     fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal.code)
+        Self::Refused(refusal.code())
     }
 }
 

@@ -5,37 +5,36 @@ use countersign_core::{AgentId, Timestamp, ToolId};
 use countersign_registry::{
     AgentEntry, NegotiateError, NegotiationRequest, RegistrySnapshot, RegistryView, SessionContract, Wanted,
 };
+use countersign_tool_gate::RejectionCode;
+use countersign_tool_gate::rules::{Usage, agent_code, contract_code};
 
-use super::answer::{End, Missing};
-use crate::code::RejectionCode;
-use crate::steps::args::Usage;
-use crate::steps::session::{agent_code, contract_code};
+use crate::answer::{End, Missing};
 
 /// A session as it would have been under the other registry.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     /// Number of the session among all sessions.
-    pub(super) opened: u64,
+    pub(crate) opened: u64,
     /// Version of the registry of its contract.
-    pub(super) version: u64,
+    pub(crate) version: u64,
     /// Tools that it disclosed.
-    pub(super) disclosed: Vec<ToolId>,
-    pub(super) expires: Timestamp,
+    pub(crate) disclosed: Vec<ToolId>,
+    pub(crate) expires: Timestamp,
     /// Agents of the sessions that led to it, and its own agent last.
-    pub(super) line: Vec<AgentId>,
-    pub(super) parents: Parents,
+    pub(crate) line: Vec<AgentId>,
+    pub(crate) parents: Parents,
     /// The contract that it would have had, or the reason why it would have had none.
-    pub(super) contract: Result<SessionContract, End>,
+    pub(crate) contract: Result<SessionContract, End>,
     /// Tools that it may have disclosed in addition, if its parents had.
-    pub(super) more: BTreeSet<ToolId>,
-    pub(super) gates: Gates,
-    pub(super) usage: Usage,
-    pub(super) history: CallHistory,
+    pub(crate) more: BTreeSet<ToolId>,
+    pub(crate) gates: Gates,
+    pub(crate) usage: Usage,
+    pub(crate) history: CallHistory,
 }
 
 /// State of the sessions that led to one, under the other registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parents {
+pub(crate) enum Parents {
     /// No session led to it, or the registry is the recorded one.
     Known,
     /// They lasted as long as recorded.
@@ -46,14 +45,14 @@ pub(super) enum Parents {
 
 /// Whether one gate counted the session's calls, or perhaps several, each for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gates {
+pub(crate) enum Gates {
     One,
     Several,
 }
 
 /// Answers to a session's calls so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum CallHistory {
+pub(crate) enum CallHistory {
     /// Each got the recorded answer.
     AsRecorded,
     /// One got another answer.
@@ -65,7 +64,7 @@ pub(super) enum CallHistory {
 impl Session {
     /// Opens a recorded session by a registry that is in force at every moment. `was` is the registry under which it
     /// was opened, if that is known.
-    pub(super) fn open(
+    pub(crate) fn open(
         opened: u64,
         record: &SessionRecord,
         view: &RegistryView,
@@ -104,13 +103,13 @@ impl Session {
     }
 
     /// Continues under the terms of `later`, with all counts so far.
-    pub(super) fn renew(&mut self, later: Self) {
+    pub(crate) fn renew(&mut self, later: Self) {
         let Self { opened, gates, history, .. } = *self;
         let usage = std::mem::take(&mut self.usage);
         *self = Self { opened, gates, history, usage, ..later };
     }
 
-    pub(super) fn note(&mut self, history: CallHistory) {
+    pub(crate) fn note(&mut self, history: CallHistory) {
         self.history = self.history.max(history);
     }
 }

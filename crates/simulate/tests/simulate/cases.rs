@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::plan_world::{mail, run, start_plan, step, steps};
 use super::proposal_world::{Draft, verifier};
-use super::simulation_registries::load_draft;
-use super::simulation_world::simulate;
+use super::registries::load_draft;
+use super::two_gates::simulate;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;

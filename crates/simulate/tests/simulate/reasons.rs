@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use super::proposal_backing::*;
+use super::cases::*;
 use super::proposal_world::*;
-use super::simulation_cases::*;
-use super::simulation_registries::load_draft;
+use super::registries::load_draft;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;

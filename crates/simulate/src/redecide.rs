@@ -6,21 +6,21 @@ use countersign_audit_log::CallRecord;
 use countersign_canonical_json::{Canonical, Limits, read};
 use countersign_core::{ServerName, ToolId, ToolName};
 use countersign_registry::{AgentEntry, RegistrySnapshot, RegistryView, SessionContract, ToolRules};
-
-use super::answer::{End, HostChecks, Missing};
-use super::session::{CallHistory, Gates, Parents, Session};
-use crate::call::ARGS_RECIPE;
-use crate::code::RejectionCode;
-use crate::snapshot::Standing;
-use crate::steps::args::{Reservation, check_args};
-use crate::steps::evidence::{NO_PROPOSAL, came_without_proposal, takes_no_proposals};
-use crate::steps::intent::{Goal, check_restated};
-use crate::steps::session::{
-    check_contract, check_definition, is_name_disclosed, listed_tool, meant_tool, only_tool,
+use countersign_tool_gate::rules::{
+    ARGS_RECIPE, Goal, NO_PROPOSAL, Reservation, came_without_proposal, check_args, check_contract,
+    check_definition, check_restated, is_name_disclosed, listed_tool, meant_tool, only_tool,
+    takes_no_proposals,
 };
+use countersign_tool_gate::{GateStep, RejectionCode, Standing};
 
-/// The last step before the record.
-const LAST_STEP: u8 = 10;
+use crate::answer::{End, HostChecks, Missing};
+use crate::session::{CallHistory, Gates, Parents, Session};
+
+/// Agent and contract of a call, as step 1 finds them.
+type Living<'a> = (&'a SessionContract, &'a AgentEntry);
+
+/// Result of a step that was not taken yet.
+const NOT_YET: End = End::Unknown(Missing::Host);
 
 /// Recorded result of one step.
 enum Then {
@@ -31,47 +31,59 @@ enum Then {
 }
 
 /// A recorded call that is decided again.
-pub(super) struct Redecision<'a> {
-    pub(super) call: &'a CallRecord,
+pub(crate) struct Redecision<'a> {
+    pub(crate) call: &'a CallRecord,
     /// The recorded code, if the call was refused.
-    pub(super) refused: Option<RejectionCode>,
-    pub(super) session: &'a Session,
+    pub(crate) refused: Option<RejectionCode>,
+    pub(crate) session: &'a Session,
     /// The other registry.
-    pub(super) view: &'a RegistryView,
+    pub(crate) view: &'a RegistryView,
     /// Whether registry and history are those of the record, so that a recorded answer stands.
-    pub(super) same_gate: bool,
+    pub(crate) same_gate: bool,
     /// The registry that was in force, if it is known.
-    pub(super) was: Option<&'a RegistrySnapshot>,
+    pub(crate) was: Option<&'a RegistrySnapshot>,
     /// Recorded standing of the agent and of those that led to its session.
-    pub(super) standing: Standing,
-    pub(super) checks: HostChecks,
+    pub(crate) standing: Standing,
+    pub(crate) checks: HostChecks,
     /// The first input whose result was carried over.
-    pub(super) carried: Option<Missing>,
+    pub(crate) carried: Option<Missing>,
 }
 
 impl<'a> Redecision<'a> {
-    /// Runs every check in turn, as [`decide`](crate::decide::decide) does; the first refusal ends it.
-    pub(super) fn decide(&mut self) -> Result<Reservation<'a>, End> {
-        self.observed()?;
-        let living = self.living_agent();
-        let (contract, agent) = self.read_call(living)?;
-        let rules = self.disclosed_tool(contract)?;
-        self.fitting_args(rules)?;
-        let mut reservation = self.place(agent, rules)?;
-        self.pinned_goal(rules)?;
-        self.next_step(rules)?;
-        self.approved(rules)?;
-        self.backed(rules, &mut reservation)?;
-        self.host_checks(rules)?;
-        self.spent(rules)?;
-        Ok(reservation)
+    /// Takes every step of the gate in the gate's order; the first refusal ends it.
+    pub(crate) fn decide(&mut self) -> Result<Reservation<'a>, End> {
+        let mut living: Result<Living<'a>, End> = Err(NOT_YET);
+        let mut rules: Result<&ToolRules, End> = Err(NOT_YET);
+        let mut reservation = Err(NOT_YET);
+        for step in GateStep::ALL {
+            // INVARIANT: no arm stands for several steps that may come, so that a new step does not compile.
+            match step {
+                GateStep::Ids => self.observed()?,
+                // A refusal waits for the next step, which may have come before it.
+                GateStep::Agent => living = self.living_agent(),
+                GateStep::Read => living = Ok(self.read_call(living)?),
+                GateStep::Tool => rules = Ok(self.disclosed_tool(living?.0)?),
+                GateStep::Definition => self.same_definition(rules?)?,
+                GateStep::Args => self.fitting_args(rules?)?,
+                GateStep::Limits => reservation = Ok(self.place(living?.1, rules?)?),
+                GateStep::Goal => self.pinned_goal(rules?)?,
+                GateStep::Plan => self.next_step(rules?)?,
+                GateStep::Approval => self.approved(rules?)?,
+                GateStep::Evidence => self.backed(rules?, reservation.as_mut().map_err(|end| *end)?)?,
+                GateStep::HostChecks => self.host_checks(rules?)?,
+                GateStep::Spend => self.spent(rules?)?,
+                // A simulated decision takes no time.
+                GateStep::LastLook => {}
+            }
+        }
+        reservation
     }
 
     /// Returns the recorded result of a step. A refusal implies that the steps before it passed.
-    fn then(&self, step: u8) -> Then {
+    fn then(&self, step: GateStep) -> Then {
         let Some(code) = self.refused else { return Then::Passed };
-        match code.step().cmp(&step) {
-            Ordering::Greater if code.step() <= LAST_STEP => Then::Passed,
+        match code.step().cmp(&step.number()) {
+            Ordering::Greater if code.step() <= GateStep::Spend.number() => Then::Passed,
             Ordering::Equal => Then::Refused(code),
             Ordering::Greater | Ordering::Less => Then::NotAsked,
         }
@@ -82,7 +94,7 @@ impl<'a> Redecision<'a> {
     }
 
     /// Keeps the recorded result of a step whose input is not recorded.
-    fn stands(&mut self, step: u8, missing: Missing) -> Result<(), End> {
+    fn stands(&mut self, step: GateStep, missing: Missing) -> Result<(), End> {
         match self.then(step) {
             Then::Passed => {
                 self.carry(missing);
@@ -121,7 +133,7 @@ impl<'a> Redecision<'a> {
     }
 
     /// Step 1.
-    fn living_agent(&mut self) -> Result<(&'a SessionContract, &'a AgentEntry), End> {
+    fn living_agent(&mut self) -> Result<Living<'a>, End> {
         let contract = self.session.contract.as_ref().map_err(|end| *end)?;
         check_contract(contract, self.view, self.call.time)?;
         match self.session.parents {
@@ -129,13 +141,13 @@ impl<'a> Redecision<'a> {
             Parents::Lasted => self.carry(Missing::Parent),
             Parents::Unclear => return Err(End::Unknown(Missing::Parent)),
         }
-        if let Then::Refused(code) = self.then(1) {
+        if let Then::Refused(code) = self.then(GateStep::Agent) {
             self.still_refused(code)?;
         }
         let entry = self.view.snapshot().agent(&self.call.agent);
         let entry = entry.ok_or(RejectionCode::AgentNotRegistered)?;
         // If step 1 refused, the rest of the call was not read.
-        if matches!(self.then(1), Then::Refused(_)) && self.call.args.is_none() {
+        if matches!(self.then(GateStep::Agent), Then::Refused(_)) && self.call.args.is_none() {
             return Err(End::Unknown(Missing::Arguments));
         }
         Ok((contract, entry))
@@ -144,7 +156,7 @@ impl<'a> Redecision<'a> {
     /// Step 0 reads ids and names before step 1 and the rest after it. The record does not show which part refused,
     /// unless the name is malformed.
     fn read_call<T>(&mut self, living: Result<T, End>) -> Result<T, End> {
-        match (self.then(0), living) {
+        match (self.then(GateStep::Ids), living) {
             (Then::Refused(_), Err(_)) if ToolName::new(self.call.tool.name.as_str()).is_ok() => {
                 Err(End::Unknown(Missing::Call))
             }
@@ -206,17 +218,25 @@ impl<'a> Redecision<'a> {
         {
             return Err(End::Unknown(Missing::Server));
         }
-        let rules = listed?;
-        // For a call that did not get this far, neither the definition nor the arguments are recorded.
+        listed.map_err(Into::into)
+    }
+
+    /// Step 2, the definition.
+    fn same_definition(&self, rules: &ToolRules) -> Result<(), End> {
         use RejectionCode::{ToolDefinitionChanged, ToolDefinitionUnknown};
-        if self.is_passed(2) || matches!(self.refused, Some(ToolDefinitionChanged | ToolDefinitionUnknown)) {
+        // For a call that did not get this far, neither the definition nor the arguments are recorded.
+        if self.is_passed(GateStep::Tool)
+            || matches!(self.refused, Some(ToolDefinitionChanged | ToolDefinitionUnknown))
+        {
             check_definition(rules, self.call.definition).map_err(|refusal| match self.refused {
                 // Records of older versions have one code for both.
-                Some(ToolDefinitionChanged) if refusal.code == ToolDefinitionUnknown => ToolDefinitionChanged,
-                _ => refusal.code,
+                Some(ToolDefinitionChanged) if refusal.code() == ToolDefinitionUnknown => {
+                    ToolDefinitionChanged
+                }
+                _ => refusal.code(),
             })?;
         }
-        Ok(rules)
+        Ok(())
     }
 
     /// Step 3.
@@ -229,7 +249,7 @@ impl<'a> Redecision<'a> {
             was.args_schema() == entry.args_schema() && was.constraints() == entry.constraints()
         };
         if self.rules_then(rules).is_some_and(is_same) {
-            self.stands(3, Missing::Arguments)
+            self.stands(GateStep::Args, Missing::Arguments)
         } else {
             Err(End::Unknown(Missing::Arguments))
         }
@@ -256,7 +276,7 @@ impl<'a> Redecision<'a> {
     fn pinned_goal(&mut self, rules: &ToolRules) -> Result<(), End> {
         use RejectionCode::{AskDrift, AskRequired};
         let is_pinned = self.call.ask.is_some();
-        let goal = match self.then(5) {
+        let goal = match self.then(GateStep::Goal) {
             Then::Passed if is_pinned && self.call.ask_restated.is_some() => Goal::Same,
             Then::Passed if is_pinned => Goal::Pinned,
             Then::Passed => Goal::Neither,
@@ -267,7 +287,7 @@ impl<'a> Redecision<'a> {
                 Some(was) if !was.entry().ask().is_required() => Goal::Restated,
                 _ => return Err(End::Unknown(Missing::Goal)),
             },
-            Then::Refused(_) | Then::NotAsked => return self.stands(5, Missing::Goal),
+            Then::Refused(_) | Then::NotAsked => return self.stands(GateStep::Goal, Missing::Goal),
         };
         Ok(check_restated(rules, goal)?)
     }
@@ -276,7 +296,7 @@ impl<'a> Redecision<'a> {
     fn next_step(&mut self, rules: &ToolRules) -> Result<(), End> {
         if self.call.plan.is_some() {
             return if self.same_gate {
-                self.stands(6, Missing::Plan)
+                self.stands(GateStep::Plan, Missing::Plan)
             } else {
                 Err(End::Unknown(Missing::Plan))
             };
@@ -284,14 +304,14 @@ impl<'a> Redecision<'a> {
         if rules.entry().plan().is_required() {
             return Err(RejectionCode::PlanRequired.into());
         }
-        match self.then(6) {
+        match self.then(GateStep::Plan) {
             Then::Passed => Ok(()),
             // Refused for another reason than the tool's rule: the call claimed to be a step, or the gate refuses all
             // calls without a plan.
             Then::Refused(_)
                 if self.rules_then(rules).is_some_and(|was| !was.entry().plan().is_required()) =>
             {
-                self.stands(6, Missing::Plan)
+                self.stands(GateStep::Plan, Missing::Plan)
             }
             Then::Refused(_) | Then::NotAsked => Err(End::Unknown(Missing::Plan)),
         }
@@ -324,11 +344,13 @@ impl<'a> Redecision<'a> {
             self.carry(Missing::Store);
             return Err(code.into());
         }
-        match self.then(7) {
+        match self.then(GateStep::Approval) {
             Then::Passed if self.call.approval.is_some() && self.revokes_more_keys() => {
                 Err(End::Unknown(Missing::Approval))
             }
-            Then::Passed if self.call.approval.is_some() => self.stands(7, Missing::Approval),
+            Then::Passed if self.call.approval.is_some() => {
+                self.stands(GateStep::Approval, Missing::Approval)
+            }
             Then::Passed | Then::Refused(ApprovalRequired) => Err(ApprovalRequired.into()),
             Then::Refused(_) | Then::NotAsked => Err(End::Unknown(Missing::Approval)),
         }
@@ -349,7 +371,7 @@ impl<'a> Redecision<'a> {
     /// Step 8.
     fn backed(&mut self, rules: &ToolRules, reservation: &mut Reservation<'_>) -> Result<(), End> {
         let Some(proposal) = &self.call.proposal else { return Ok(takes_no_proposals(rules)?) };
-        let came_without = match self.then(8) {
+        let came_without = match self.then(GateStep::Evidence) {
             Then::Passed => proposal.digest.is_none(),
             Then::Refused(_) => {
                 self.call.reason.as_ref().is_some_and(|reason| reason.as_str() == NO_PROPOSAL)
@@ -363,18 +385,22 @@ impl<'a> Redecision<'a> {
         }
         let rule = rules.entry().evidence();
         let same_rule = self.rules_then(rules).is_some_and(|was| was.entry().evidence() == rule);
-        let asks_no_more = same_rule || (self.is_passed(8) && !rule.is_required());
+        let asks_no_more = same_rule || (self.is_passed(GateStep::Evidence) && !rule.is_required());
         // A key that is not recorded can make a file count, or can be the reason of a refusal.
         let same_keys = came_without
-            || if self.is_passed(8) { !self.revokes_more_keys() } else { self.revokes_the_same_keys() };
+            || if self.is_passed(GateStep::Evidence) {
+                !self.revokes_more_keys()
+            } else {
+                self.revokes_the_same_keys()
+            };
         if self.is_same_impact(rules) && asks_no_more && same_keys {
-            self.stands(8, Missing::Proposal)
+            self.stands(GateStep::Evidence, Missing::Proposal)
         } else {
             Err(End::Unknown(Missing::Proposal))
         }
     }
 
-    fn is_passed(&self, step: u8) -> bool {
+    fn is_passed(&self, step: GateStep) -> bool {
         matches!(self.then(step), Then::Passed)
     }
 
@@ -384,9 +410,11 @@ impl<'a> Redecision<'a> {
 
     /// Step 9.
     fn host_checks(&mut self, rules: &ToolRules) -> Result<(), End> {
-        match self.then(9) {
+        match self.then(GateStep::HostChecks) {
             Then::Passed if self.is_same_impact(rules) => Ok(()),
-            Then::Refused(_) if self.is_same_impact(rules) => self.stands(9, Missing::Checks),
+            Then::Refused(_) if self.is_same_impact(rules) => {
+                self.stands(GateStep::HostChecks, Missing::Checks)
+            }
             Then::Passed | Then::NotAsked if self.checks == HostChecks::None => Ok(()),
             Then::Passed | Then::Refused(_) | Then::NotAsked => Err(End::Unknown(Missing::Checks)),
         }
@@ -398,13 +426,13 @@ impl<'a> Redecision<'a> {
         if !rules.entry().approval().is_required() && !brings_proposal {
             return Ok(());
         }
-        match self.then(10) {
+        match self.then(GateStep::Spend) {
             Then::Passed => Ok(()),
             // Another call that the other registry refuses has not used it up.
             Then::Refused(_) if self.session.history != CallHistory::AsRecorded => {
                 Err(End::Unknown(Missing::Store))
             }
-            Then::Refused(_) | Then::NotAsked => self.stands(10, Missing::Store),
+            Then::Refused(_) | Then::NotAsked => self.stands(GateStep::Spend, Missing::Store),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::simulation_registries::{AGENTS, TOOLS, definition};
+use super::registries::{AGENTS, TOOLS, definition};
 use super::world::{hour, keys, start};
 use crate::*;
 use countersign_approval_token::{MemorySpentTokens, MintTerms, mint};
@@ -355,7 +355,7 @@ pub(super) fn play(acts: &[Act], host: &mut Host, mut other: Option<&mut Host>) 
                     Some(Err(code)) => Some(Answer::Refused(*code)),
                     Some(Ok(gate)) => match gate.observe(raw.as_bytes()) {
                         Observed::Undisclosed(refusal) => Some(Answer::Refused(refusal.code())),
-                        Observed::Disclosed | Observed::Malformed(_) => None,
+                        Observed::Disclosed | Observed::Malformed(_) | _ => None,
                     },
                 };
                 let Some(here) = observe(host) else { continue };
