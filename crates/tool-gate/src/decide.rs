@@ -10,7 +10,7 @@ use countersign_registry::{RegistryView, SessionContract};
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::findings::Findings;
-use crate::order::{GateStep, Walk};
+use crate::order::{GateStep, StepsTaken};
 use crate::parts::GateParts;
 use crate::plan::HeldStep;
 use crate::rejection::Refusal;
@@ -66,24 +66,24 @@ pub(crate) fn decide<'g>(
             "an earlier outcome could not be recorded",
         ));
     }
-    let mut walk = Walk::start();
-    let names = walk.take(GateStep::Ids, read_ids(call, findings))?;
+    let mut steps = StepsTaken::start();
+    let names = steps.take(GateStep::Ids, read_ids(call, findings))?;
     let (in_force, view) = (progress.in_force(), terms.view(now));
     findings.registry_version = view.snapshot().version();
     let deciding = &mut Deciding { terms, in_force: &in_force, view: &view, now, call, findings };
     let agent = check_agent(&terms.agent, &recorder.rows, &in_force.contract, &view, now);
-    let agent = walk.take(GateStep::Agent, agent)?;
+    let agent = steps.take(GateStep::Agent, agent)?;
     // why: only now, so that the arguments of an agent that may not call are neither read nor digested.
-    let parsed = walk.take(GateStep::Read, read_call(deciding, names))?;
-    let (tool, rules) = walk.take(GateStep::Tool, disclosed_tool(deciding, &parsed))?;
+    let parsed = steps.take(GateStep::Read, read_call(deciding, names))?;
+    let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &parsed))?;
     deciding.findings.definition = progress.definition(&tool);
-    walk.take(GateStep::Definition, check_definition(rules, deciding.findings.definition))?;
+    steps.take(GateStep::Definition, check_definition(rules, deciding.findings.definition))?;
     deciding.findings.note_values(&terms.recorded, &tool, &parsed.args);
-    walk.take(GateStep::Args, check_args(rules, &parsed.args))?;
+    steps.take(GateStep::Args, check_args(rules, &parsed.args))?;
     let reserved = progress.usage.reserve(&tool, now, agent.limits(), rules.entry().limits());
-    let mut reservation = walk.take(GateStep::Limits, reserved)?;
-    walk.take(GateStep::Goal, check_goal(deciding, rules))?;
-    let step = walk.take(GateStep::Plan, next_step(deciding, progress.plan.get(), rules, &parsed))?;
+    let mut reservation = steps.take(GateStep::Limits, reserved)?;
+    steps.take(GateStep::Goal, check_goal(deciding, rules))?;
+    let step = steps.take(GateStep::Plan, next_step(deciding, progress.plan.get(), rules, &parsed))?;
     let subject = Subject {
         call_id: &parsed.call_id,
         tool: &tool,
@@ -94,14 +94,14 @@ pub(crate) fn decide<'g>(
     };
     let approval = check_approval(deciding, &subject)
         .map_err(|refusal| add_proposal(refusal, deciding, &subject, &mut reservation, clock));
-    let approval = walk.take(GateStep::Approval, approval)?;
+    let approval = steps.take(GateStep::Approval, approval)?;
     let backing =
-        walk.take(GateStep::Evidence, check_evidence(deciding, &subject, &mut reservation, clock))?;
+        steps.take(GateStep::Evidence, check_evidence(deciding, &subject, &mut reservation, clock))?;
     let agreed = check_user_checks(terms, &subject, backing.impact)
         .and_then(|()| check_still_free(progress.plan.get(), step.as_ref()));
-    walk.take(GateStep::HostChecks, agreed)?;
+    steps.take(GateStep::HostChecks, agreed)?;
     let spent = spend(clock, backing.proposal, approval, deciding.findings);
-    let (proposal, approval) = walk.take(GateStep::Spend, spent)?;
+    let (proposal, approval) = steps.take(GateStep::Spend, spent)?;
     let basis = CallBasis {
         version: view.snapshot().version(),
         entry: rules.entry().fingerprint(),
@@ -109,8 +109,8 @@ pub(crate) fn decide<'g>(
         has_proposal: proposal.is_some(),
         ends: in_force.contract.expires(),
     };
-    walk.take(GateStep::LastLook, last_look(gate, &tool, &basis, deciding.findings))?;
-    walk.end()?;
+    steps.take(GateStep::LastLook, last_look(gate, &tool, &basis, deciding.findings))?;
+    steps.end()?;
     let ParsedCall { call_id, args, .. } = parsed;
     Ok(Cleared { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step, basis })
 }

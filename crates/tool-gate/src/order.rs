@@ -86,9 +86,9 @@ impl GateStep {
 
 /// The steps that a decision has passed.
 #[derive(Debug)]
-pub(crate) struct Walk(&'static [GateStep]);
+pub(crate) struct StepsTaken(&'static [GateStep]);
 
-impl Walk {
+impl StepsTaken {
     pub(crate) const fn start() -> Self {
         Self(&GateStep::ALL)
     }

@@ -1,13 +1,13 @@
 use crate::RejectionCode;
-use crate::order::{GateStep, Walk};
+use crate::order::{GateStep, StepsTaken};
 use crate::rejection::Refusal;
 
-fn walked(steps: &[GateStep]) -> Result<(), RejectionCode> {
-    let mut walk = Walk::start();
-    for step in steps {
-        walk.take(*step, Ok::<_, Refusal>(())).map_err(|refusal| refusal.code)?;
+fn walked(all: &[GateStep]) -> Result<(), RejectionCode> {
+    let mut steps = StepsTaken::start();
+    for step in all {
+        steps.take(*step, Ok::<_, Refusal>(())).map_err(|refusal| refusal.code)?;
     }
-    walk.end().map_err(|refusal| refusal.code)
+    steps.end().map_err(|refusal| refusal.code)
 }
 
 #[test]
