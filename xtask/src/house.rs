@@ -25,7 +25,9 @@ impl SourceFile {
     /// Whether the file holds tests, benches or what only they use.
     pub(crate) fn is_test(&self) -> bool {
         let mut parts = self.path.iter().filter_map(|part| part.to_str());
-        parts.any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "test-vectors" | "testing"))
+        parts.any(|part| {
+            matches!(part, "tests" | "tests.rs" | "benches" | "test-vectors" | "testing" | "vectors")
+        })
     }
 
     /// Name of the folder in `crates/` if the file is in its `src`.

@@ -12,8 +12,6 @@ mod stated;
 
 use std::collections::BTreeMap;
 
-use countersign::core::Timestamp;
-use countersign::core::rfc3339::{self, Offset};
 use countersign_test_vectors::numbered;
 use serde_json::Value;
 
@@ -44,8 +42,4 @@ pub(crate) fn files() -> BTreeMap<String, String> {
     made.extend(named("reject", refused));
     made.extend(files::artifacts());
     made
-}
-
-fn moment(value: &Value) -> Timestamp {
-    rfc3339::parse(value.as_str().expect("a time"), Offset::Required).expect("a time")
 }

@@ -1,7 +1,8 @@
 //! Parts of vectors: one transfer, three keys, one gate, and ways to change one property.
 
 use countersign::canonical_json::{Limits, Recipe, read};
-use countersign::core::Digest;
+use countersign::core::rfc3339::{self, Offset};
+use countersign::core::{Digest, Timestamp};
 use countersign::keys::SigningKey;
 use serde_json::{Value, json};
 
@@ -35,6 +36,10 @@ pub(super) fn look() -> Value {
         "claims": [],
         "action": {"tool": "docs_search", "args": {"q": "hours"}},
     })
+}
+
+pub(super) fn moment(value: &Value) -> Timestamp {
+    rfc3339::parse(value.as_str().unwrap(), Offset::Required).unwrap()
 }
 
 pub(super) fn cfo() -> SigningKey {
@@ -244,7 +249,6 @@ mod tests {
     use countersign::action_proposal::{ActionProposal, AttestationDraft, ProposalLimits, ProposedCall};
 
     use super::*;
-    use crate::action_proposal::moment;
 
     #[test]
     fn signing_side_follows_the_specification() {

@@ -24,7 +24,7 @@ fn spent_by(key: &SigningKey, key_id: &str, nonce: &str) -> Digest {
         changed(attestation(&transfer(), "invoice", key_id), |object| object["x_nonce"] = nonce.into());
     let payload = canonical(&object);
     let proposal = with_entry(transfer(), entry("invoice", &payload, &payload, key, key_id));
-    let verified = verified_at(&proposal, verifier(), super::moment(&NOW.into()));
+    let verified = verified_at(&proposal, verifier(), moment(&NOW.into()));
     *verified.evidence()[0].attestation().unwrap().0.digest()
 }
 
