@@ -45,7 +45,9 @@ pub struct AgentReplay {
     latest: Option<Timestamp>,
     /// Time of the last change of the agent's standing.
     changed: Option<Timestamp>,
-    /// Time of the last session that ended a raised alarm.
+    /// Time of the latest session.
+    began: Option<Timestamp>,
+    /// Time of the last session that ended a raised alarm, which counts no earlier decision any more.
     ended: Option<Timestamp>,
 }
 
@@ -66,6 +68,8 @@ pub struct SavedReplay {
     latest: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     changed: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    began: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     ended: Option<Timestamp>,
 }
@@ -90,8 +94,9 @@ impl AgentReplay {
     ) -> Self {
         probing.reset();
         let alarm = Alarm::new(rule);
-        let (raised, quarantined, latest, changed, ended) = (None, None, None, None, None);
-        Self { agent, alarm, probing, raised, quarantined, lift, latest, changed, ended }
+        let (raised, quarantined, latest) = (None, None, None);
+        let (changed, began, ended) = (None, None, None);
+        Self { agent, alarm, probing, raised, quarantined, lift, latest, changed, began, ended }
     }
 
     /// Resumes a saved replay; `None` if it is of another agent or other rules, or if it counts entries from after a
@@ -103,7 +108,7 @@ impl AgentReplay {
         self.alarm = self.alarm.resumed(&saved.alarm)?;
         self.probing = self.probing.resumed(&saved.signals)?;
         (self.raised, self.quarantined, self.latest) = (saved.raised, saved.quarantined, saved.latest);
-        (self.changed, self.ended) = (saved.changed, saved.ended);
+        (self.changed, self.began, self.ended) = (saved.changed, saved.began, saved.ended);
         let lifted = self.lifted();
         if lifted.is_none() || lifted == saved.lifted {
             return Some(self);
@@ -119,32 +124,31 @@ impl AgentReplay {
     /// and several logs merged by time.
     ///
     /// An entry may still come late, after later entries of another log. It then neither ends nor revives an effect of
-    /// those: an earlier session ends no alarm, an earlier change of standing counts no more, and an earlier refusal
-    /// does not count after a session that ended an alarm. All times are taken to be of one clock.
+    /// those: an earlier session ends no alarm, an earlier change of standing counts no more, and refusals that a later
+    /// session would have ended raise no alarm. All times are taken to be of one clock.
     pub fn add(&mut self, entry: &Record) {
         match entry {
             // An alarm's effect ends with its session, or is in the store: the next session starts anew.
             Record::Session(session)
                 if session.agent == self.agent && session.code.is_none() && !session.renewed =>
             {
-                if self.raised.take_if(|raised| *raised <= session.time).is_some() {
-                    self.alarm.reset();
-                    self.ended = self.ended.max(Some(session.time));
-                }
-                self.probing.end_raised(session.time);
+                self.began = self.began.max(Some(session.time));
+                self.end_raised();
             }
             Record::Decision(call) if call.agent == self.agent && self.counts(call.time) => {
-                if self.alarm.replay(entry) == AlarmState::Raised {
+                if self.ended <= Some(call.time) && self.alarm.replay(entry) == AlarmState::Raised {
                     self.raise(call.time);
                 }
                 if let Some(probe) = Probe::of_record(call) {
                     self.probing.replay(call.time, probe);
                 }
+                self.end_late();
             }
             Record::Refused(sum) if sum.agent.as_ref() == Some(&self.agent) && self.counts(sum.to) => {
-                if self.alarm.replay(entry) == AlarmState::Raised {
+                if self.ended <= Some(sum.to) && self.alarm.replay(entry) == AlarmState::Raised {
                     self.raise(sum.time);
                 }
+                self.end_late();
             }
             Record::Standing(change) if change.agent == self.agent && self.changed <= Some(change.time) => {
                 self.changed = Some(change.time);
@@ -180,7 +184,25 @@ impl AgentReplay {
             lifted: self.lifted(),
             latest: self.latest,
             changed: self.changed,
+            began: self.began,
             ended: self.ended,
+        }
+    }
+
+    /// Ends what was raised before the latest session.
+    fn end_raised(&mut self) {
+        let Some(began) = self.began else { return };
+        if self.raised.take_if(|raised| *raised <= began).is_some() {
+            self.alarm.reset();
+            self.ended = self.ended.max(Some(began));
+        }
+        self.probing.end_raised(began);
+    }
+
+    /// Ends what late entries raised, if all decisions so far are from before the latest session.
+    fn end_late(&mut self) {
+        if self.latest < self.began {
+            self.end_raised();
         }
     }
 
@@ -193,11 +215,10 @@ impl AgentReplay {
         self.lift.as_ref().map(|lift| lift.change.time)
     }
 
-    /// Returns `true` if an entry of this time counts: entries from before the agent's release, or from before the
-    /// session that ended the last alarm, do not.
+    /// Returns `true` if an entry of this time counts: entries from before the agent's release do not.
     fn counts(&mut self, time: Timestamp) -> bool {
         self.latest = self.latest.max(Some(time));
-        self.lifted().is_none_or(|lifted| time > lifted) && self.ended <= Some(time)
+        self.lifted().is_none_or(|lifted| time > lifted)
     }
 
     /// Drops all evidence.

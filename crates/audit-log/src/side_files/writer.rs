@@ -19,11 +19,12 @@ pub(crate) fn open_side(disk: &dyn Disk, first: u64, kept: u64) -> io::Result<Bo
         Err(refused) => refused,
         opened => return opened,
     };
-    let before = disk.read(&name, 0);
+    let before = disk.read(&name, 0).ok();
     // The first failure says why the file cannot be written.
     disk.remove(&name).map_err(|_| refused)?;
     let (mut file, mut at) = (disk.create(&name)?, 0);
-    let (mut before, mut buffer) = (before?.take(kept), vec![0; BUFFER]);
+    let Some(before) = before else { return Ok(file) };
+    let (mut before, mut buffer) = (before.take(kept), vec![0; BUFFER]);
     loop {
         let read = before.read(&mut buffer)?;
         let Some(part) = buffer.get(..read).filter(|part| !part.is_empty()) else { return Ok(file) };

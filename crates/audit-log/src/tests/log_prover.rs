@@ -364,6 +364,21 @@ fn hard_linked_side_file_is_not_written_through() {
 
 #[cfg(unix)]
 #[test]
+fn dangling_link_for_a_side_file_is_made_anew() {
+    let (_keep, folder) = log_of(700);
+    for first in segments(&folder) {
+        let side = folder.join(side_name(first));
+        let _ = fs::remove_file(&side);
+        std::os::unix::fs::symlink("missing", &side).unwrap();
+    }
+    let mut prover = prover(&folder);
+    prover.prove_inclusion(1, 700).unwrap();
+    let rebuilt = prover.take_rebuilt();
+    assert!(!rebuilt.is_empty() && rebuilt.iter().all(|side| side.failure.is_none()), "{rebuilt:?}");
+}
+
+#[cfg(unix)]
+#[test]
 fn symbolic_link_for_a_side_file_is_not_written_through() {
     is_made_anew(|other, side| std::os::unix::fs::symlink(other, side));
 }

@@ -70,6 +70,28 @@ fn late_refusals_do_not_count_behind_a_later_session() {
 }
 
 #[test]
+fn late_refusals_raise_no_alarm_before_a_later_session() {
+    let (first, later, late) = ([session(0)], [session(20)], nine(5));
+    assert_eq!(replayed(&[&first, &later, &late]), replayed(&[&first, &late, &later]));
+}
+
+#[test]
+fn late_refusal_counts_with_those_of_a_later_session() {
+    let (sessions, later) = ([session(0), session(20)], nine(30));
+    let raised = replayed(&[&sessions, &later[..8], &[refused(5, ArgsSchema)]]);
+    let text = serde_json::to_string(&raised).unwrap();
+    assert!(text.contains("\"score\":9210341"), "{text}");
+}
+
+#[test]
+fn late_calls_raise_no_signal_before_a_later_session() {
+    let (first, later) = ([session(0)], [session(50)]);
+    let late: Vec<_> = (0..20).map(|n| refused(10 + n, UndisclosedTool)).collect();
+    let signals = |saved: SavedReplay| serde_json::to_value(saved).unwrap()["signals"].clone();
+    assert_eq!(signals(replayed(&[&first, &later, &late])), signals(replayed(&[&first, &late, &later])));
+}
+
+#[test]
 fn late_lift_does_not_end_a_later_quarantine() {
     let earlier = [standing(10, Quarantined), standing(20, Lifted), standing(30, Quarantined)];
     let late = [standing(10, Quarantined), standing(20, Lifted)];
