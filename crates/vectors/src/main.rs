@@ -12,6 +12,7 @@
 
 mod action_proposal;
 mod gate;
+mod merkle;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -24,6 +25,7 @@ fn makers() -> Vec<(Vectors, BTreeMap<String, String>)> {
     vec![
         (Vectors::of("action-proposal").with("artifacts"), action_proposal::files()),
         (Vectors::recipes("action-proposal"), action_proposal::recipe_files()),
+        (Vectors::of("merkle"), merkle::files()),
         (Vectors::of("tool-gate"), gate::files()),
     ]
 }
