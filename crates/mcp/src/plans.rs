@@ -153,10 +153,7 @@ fn read(link: &Link, call: &HeldCall) -> Result<Plan, StartPlanError> {
         Some(restated) => pin.verify(restated, contract.session(), now),
         None => pin.alive(now),
     });
-    goal.map_err(|error| match error.code() {
-        "ASK_DRIFT" => RejectionCode::AskDrift,
-        _ => RejectionCode::AskExpired,
-    })?;
+    goal.map_err(|error| RejectionCode::from(&error))?;
     let context = gate.plan_context()?;
     let plan = read_plan(call.own_args().bytes(), link.settings.server(), context)?;
     Ok(match gate.plan_root().zip(gate.plan_position()) {

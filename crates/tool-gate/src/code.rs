@@ -1,6 +1,7 @@
 use std::fmt;
 
 use countersign_action_proposal::ProposalCode;
+use countersign_pinned_ask::AskDrift;
 
 /// Whether another try can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -229,6 +230,17 @@ codes! {
     /// An internal error, including a panic in the host's code.
     12 Internal "INTERNAL", Never,
         "the call could not be decided", Some("the operator's attention");
+}
+
+impl From<&AskDrift> for RejectionCode {
+    fn from(error: &AskDrift) -> Self {
+        match error {
+            AskDrift::Goal { .. } => Self::AskDrift,
+            AskDrift::Expired { .. } | AskDrift::NotYet { .. } | AskDrift::OtherSession { .. } | _ => {
+                Self::AskExpired
+            }
+        }
+    }
 }
 
 impl fmt::Display for RejectionCode {

@@ -61,13 +61,7 @@ pub fn check_restated(rules: &ToolRules, goal: Goal) -> Result<(), Refusal> {
 
 fn ask_refusal(error: &AskDrift, findings: &mut Findings) -> Refusal {
     findings.ask_restated = error.restated();
-    let code = match error {
-        AskDrift::Goal { .. } => RejectionCode::AskDrift,
-        AskDrift::Expired { .. } | AskDrift::NotYet { .. } | AskDrift::OtherSession { .. } | _ => {
-            RejectionCode::AskExpired
-        }
-    };
-    Refusal::new(code, error.to_string())
+    Refusal::new(error.into(), error.to_string())
 }
 
 /// Step 6: is the call the plan's next step? Acquires that step; without a plan, refuses a call that needs one.

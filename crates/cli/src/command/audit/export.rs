@@ -109,7 +109,7 @@ impl Export {
         let resumed = resumed.and_then(|earlier| Some((resume(&folder, &earlier, |_, _| Ok(()))?, earlier)));
         let earlier = resumed.map(|(tiles, earlier)| {
             let verified = tiles.verify_last_full(|path| read_tile(&folder, path));
-            verified.map(|()| earlier).map_err(|error| Failure::from(error).about(folder.display()))
+            verified.map(|()| earlier).map_err(|error| tiles_failure(&error).about(folder.display()))
         });
         let earlier = earlier.transpose()?;
         let first = earlier.as_ref().map_or(0, Checkpoint::size).saturating_add(1);
@@ -138,9 +138,10 @@ impl Export {
             let changed = || Failure::from(changed().about(log.folder.display()));
             tiles.ok_or_else(changed).and_then(|mut tiles| {
                 entries.try_for_each(|entry| {
-                    Ok::<_, Failure>(tiles.append(entry.map_err(|_| changed())?.line())?)
+                    let entry = entry.map_err(|_| changed())?;
+                    tiles.append(entry.line()).map_err(|error| tiles_failure(&error))
                 })?;
-                Ok(tiles.finish(log.prover.note(), &log.key)?)
+                tiles.finish(log.prover.note(), &log.key).map_err(|error| tiles_failure(&error))
             })
         }
         .map_err(|failure| failed.unwrap_or(failure))?;
@@ -256,11 +257,9 @@ const fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-impl From<TilesError> for Failure {
-    fn from(error: TilesError) -> Self {
-        let not_this_log =
-            matches!(error, TilesError::Head | TilesError::Checkpoint(_) | TilesError::Changed { .. });
-        let failure = Self::new(error.code(), error.to_string());
-        if not_this_log { failure.into_refusal() } else { failure }
-    }
+fn tiles_failure(error: &TilesError) -> Failure {
+    let not_this_log =
+        matches!(error, TilesError::Head | TilesError::Checkpoint(_) | TilesError::Changed { .. });
+    let failure = Failure::new(error.code(), error.to_string());
+    if not_this_log { failure.into_refusal() } else { failure }
 }

@@ -150,7 +150,7 @@ impl VerifyClosing {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let about = |failure: Failure| failure.about(self.folder.display());
         let closing = verify_closing(&self.folder, &self.key.read()?).map_err(|error| {
-            let is_mishap = error.code() == "AUDIT_UNAVAILABLE";
+            let is_mishap = matches!(error, ClosingError::Missing | ClosingError::Io(_));
             let failure = about(error.into());
             if is_mishap { failure } else { failure.into_refusal() }
         })?;

@@ -201,7 +201,7 @@ fn ask(post: &Post, log: &mut ProvableLog, witness: &WitnessKey, cosigned: u64) 
 }
 
 fn ask_with(post: &Post, submission: Result<Submission<'_>, SubmissionError>) -> Answer {
-    let mut asked = submission?;
+    let mut asked = submission.map_err(submission_failure)?;
     loop {
         let (status, body) = post.send(asked.body())?;
         match asked.answer(status, &body) {
@@ -210,7 +210,7 @@ fn ask_with(post: &Post, submission: Result<Submission<'_>, SubmissionError>) ->
             Err(error @ SubmissionError::Status) => {
                 return Err(Failure::new(error.code(), format!("{error}: {status}")));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(submission_failure(error)),
         }
     }
 }
@@ -225,25 +225,22 @@ fn read_back(
         .map_err(|error| Failure::refused(error.code(), error.to_string()))
 }
 
-impl From<SubmissionError> for Failure {
-    /// Diverging histories and an invalid cosignature are refusals (exit 3); a missing cosignature is an error (exit
-    /// 1).
-    fn from(error: SubmissionError) -> Self {
-        let mishap = matches!(
-            error,
-            SubmissionError::Busy
-                | SubmissionError::Status
-                | SubmissionError::Answer
-                | SubmissionError::Refused(
-                    WitnessRefusal::Malformed | WitnessRefusal::Unsigned | WitnessRefusal::UnknownLog
-                )
-        );
-        let text = if let SubmissionError::Refused(refusal) = error {
-            format!("the witness refuses: {refusal}")
-        } else {
-            error.to_string()
-        };
-        let failure = Self::new(error.code(), text);
-        if mishap { failure } else { failure.into_refusal() }
-    }
+/// Diverging histories and an invalid cosignature are refusals (exit 3); a missing cosignature is an error (exit 1).
+fn submission_failure(error: SubmissionError) -> Failure {
+    let mishap = matches!(
+        error,
+        SubmissionError::Busy
+            | SubmissionError::Status
+            | SubmissionError::Answer
+            | SubmissionError::Refused(
+                WitnessRefusal::Malformed | WitnessRefusal::Unsigned | WitnessRefusal::UnknownLog
+            )
+    );
+    let text = if let SubmissionError::Refused(refusal) = error {
+        format!("the witness refuses: {refusal}")
+    } else {
+        error.to_string()
+    };
+    let failure = Failure::new(error.code(), text);
+    if mishap { failure } else { failure.into_refusal() }
 }

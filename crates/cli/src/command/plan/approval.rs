@@ -114,11 +114,12 @@ impl Approvals {
         for (at, question) in (1_u64..).zip(missing) {
             let default = if missing.len() > 1 { format!("args-{at}.json") } else { "args.json".to_owned() };
             match self.ask_one(out, question, &default) {
-                Err(failure) if at > 1 && failure.code() == PendingError::Full.code() => {
+                Err(AskFailure::Full(_)) if at > 1 => {
                     note("note: no more questions can wait; the others are asked once these are answered");
                     break;
                 }
-                asked => asked?,
+                Err(AskFailure::Full(failure) | AskFailure::Other(failure)) => return Err(failure),
+                Ok(()) => {}
             }
         }
         Ok(())
@@ -173,11 +174,11 @@ impl Approvals {
         }
     }
 
-    fn ask_one(&self, out: &mut Output, question: &Question, default: &str) -> Result<(), Failure> {
+    fn ask_one(&self, out: &mut Output, question: &Question, default: &str) -> Result<(), AskFailure> {
         let Question { what, request, args_file, .. } = question;
         let command = self.command(request, args_file.as_deref().unwrap_or(default))?;
         if out.is_json() {
-            return out.json(&json!({"approval_request": report(request), "approve_with": command}));
+            return Ok(out.json(&json!({"approval_request": report(request), "approve_with": command}))?);
         }
         let mut text = describe(what, request);
         if let Some(command) = &command {
@@ -186,22 +187,24 @@ impl Approvals {
                 text.push_str(&format!("\n({default} being the arguments above)"));
             }
         }
-        out.line(&text)
+        Ok(out.line(&text)?)
     }
 
     /// Returns the command that approves the request. If approvals are filed, files the request first.
-    fn command(&self, request: &ApprovalRequest, args_file: &str) -> Result<Option<Vec<String>>, Failure> {
+    fn command(&self, request: &ApprovalRequest, args_file: &str) -> Result<Option<Vec<String>>, AskFailure> {
         match (&self.asking, &self.store) {
             (Asking::Nobody, _) | (_, None) => Ok(None),
             (Asking::Filing { config, ttl }, Some(store)) => {
-                let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)?
+                let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)
+                    .map_err(Failure::from)?
                     .with_session_end(request.session_ends());
                 let id = store.request(&pending).map_err(|error| {
                     if matches!(error, PendingError::Conflict) {
                         let text = "it was used or is over; the plan for another session is another question";
-                        return Failure::refused(error.code(), text);
+                        return AskFailure::Other(Failure::refused(error.code(), text));
                     }
-                    error.into()
+                    let is_full = matches!(error, PendingError::Full);
+                    if is_full { AskFailure::Full(error.into()) } else { AskFailure::Other(error.into()) }
                 })?;
                 let words = ["countersign", "approve", id.as_str(), "--config"].map(str::to_owned);
                 Ok(Some(words.into_iter().chain([config.display().to_string()]).collect()))
@@ -211,6 +214,19 @@ impl Approvals {
                 Ok(Some(mint_words(&key_file, run.as_str(), *ttl, request.binding(), args_file)))
             }
         }
+    }
+}
+
+/// Reason why a question could not be asked.
+enum AskFailure {
+    /// As many questions wait as can.
+    Full(Failure),
+    Other(Failure),
+}
+
+impl From<Failure> for AskFailure {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
     }
 }
 

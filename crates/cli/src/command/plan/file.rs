@@ -30,14 +30,19 @@ pub(crate) enum Spelling {
 impl PlanFile {
     /// Reads a plan file strictly, in either form.
     pub(crate) fn read(from: &Source) -> Result<Self, Failure> {
-        let limits = PlanLimits::default();
-        // One byte more than the reader accepts, so that the reader refuses oversized input with its own code.
-        let cap = u64::try_from(limits.max_bytes()).unwrap_or(u64::MAX).saturating_add(1);
-        let bytes = from.read_prefix(cap)?;
-        Self::parse(&bytes, &limits).map_err(|error| failure(error.code(), &error))
+        Self::parse(&Self::read_bytes(from)?).map_err(|error| failure(error.code(), &error))
     }
 
-    fn parse(bytes: &[u8], limits: &PlanLimits) -> Result<Self, PlanError> {
+    /// Reads the bytes of a plan file.
+    pub(super) fn read_bytes(from: &Source) -> Result<Vec<u8>, Failure> {
+        // One byte more than the reader accepts, so that the reader refuses oversized input with its own code.
+        let cap = u64::try_from(PlanLimits::default().max_bytes()).unwrap_or(u64::MAX).saturating_add(1);
+        from.read_prefix(cap)
+    }
+
+    /// Parses a plan file strictly, in either form.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, PlanError> {
+        let limits = &PlanLimits::default();
         // Determines the form. Input that cannot be read here is left for the reader of whole plans to refuse.
         let Ok(json) = read(bytes, Recipe::Jcs1, &Limits::hard_caps()) else {
             return Ok(Self::Whole(Plan::from_json(bytes, limits)?, Spelling::Other));

@@ -33,10 +33,8 @@ struct Finding {
 
 impl Lint {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let file = PlanFile::read(&self.file).map_err(|failure| match failure.code() {
-            code if code.starts_with("FILE_") => failure,
-            _ => failure.into_refusal(),
-        })?;
+        let file = PlanFile::parse(&PlanFile::read_bytes(&self.file)?)
+            .map_err(|error| failure(error.code(), &error).into_refusal())?;
         let steps = file.steps().to_vec();
         let count = counted(steps.len() as u64, "step");
         if !self.session.has_registry() {

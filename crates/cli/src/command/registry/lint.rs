@@ -4,8 +4,9 @@ use clap::Args;
 use countersign_registry::Severity;
 use serde_json::json;
 
-use super::read::read_draft;
+use super::read::parse_draft;
 use crate::failure::{Exit, Failure, one_line};
+use crate::files::{REGISTRY_BYTES, read_file};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
@@ -19,10 +20,8 @@ pub(crate) struct Lint {
 
 impl Lint {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let draft = read_draft(&self.draft).map_err(|failure| match failure.code() {
-            code if code.starts_with("FILE_") => failure,
-            _ => failure.into_refusal(),
-        })?;
+        let bytes = read_file(&self.draft, REGISTRY_BYTES)?;
+        let draft = parse_draft(&bytes, &self.draft).map_err(Failure::into_refusal)?;
         let findings = draft.lint();
         let warned = findings.iter().any(|finding| finding.severity() > Severity::Note);
         let bad = self.strict && warned;

@@ -22,8 +22,12 @@ pub(crate) struct Seen {
 
 /// Reads a draft.
 pub(crate) fn read_draft(path: &Path) -> Result<RegistryDraft, Failure> {
-    let bytes = read_file(path, REGISTRY_BYTES)?;
-    RegistryDraft::from_json(&bytes).map_err(|error| Failure::from(error).about(path.display()))
+    parse_draft(&read_file(path, REGISTRY_BYTES)?, path)
+}
+
+/// Parses the bytes of a draft's file.
+pub(super) fn parse_draft(bytes: &[u8], path: &Path) -> Result<RegistryDraft, Failure> {
+    RegistryDraft::from_json(bytes).map_err(|error| Failure::from(error).about(path.display()))
 }
 
 /// Reads a signed registry without verifying it.
