@@ -102,57 +102,13 @@ impl Failure {
     }
 }
 
-/// Implements the conversion from errors of the crates below, with their code and text.
-macro_rules! from_coded {
-    ($($error:ty),+ $(,)?) => {$(
-        impl From<$error> for Failure {
-            fn from(error: $error) -> Self {
-                Self::new(error.code(), chain(&error))
-            }
-        }
-    )+};
-}
-
-from_coded!(
-    countersign_action_proposal::AttestError,
-    countersign_action_proposal::EndorsementError,
-    countersign_action_proposal::KeyringError,
-    countersign_action_proposal::PolicyError,
-    countersign_action_proposal::VerifierError,
-    countersign_audit_log::ArchiveError,
-    countersign_audit_log::AuditError,
-    countersign_audit_log::ClosingError,
-    countersign_audit_log::LogError,
-    countersign_audit_log::LogStateError,
-    countersign_audit_log::ReceiptError,
-    countersign_audit_log::RetireError,
-    countersign_keys::KeyError,
-    countersign_keys::RootError,
-    countersign_keys::dsse::EnvelopeError,
-    countersign_keys::file::KeyFileError,
-    countersign_tlog::note::VerifierKeyError,
-    countersign_pinned_ask::AskDrift,
-    countersign_pinned_ask::PinError,
-    countersign_approval_token::ApprovalError,
-    countersign_approval_token::MintError,
-    countersign_approval_token::PendingError,
-    countersign_core::SpendError,
-    countersign_registry::ContentError,
-    countersign_registry::DefinitionError,
-    countersign_registry::DraftError,
-    countersign_registry::MarkError,
-    countersign_registry::NegotiateError,
-    countersign_registry::RegistryError,
-    countersign_mcp::GatewayError,
-    countersign_mcp::SettingsError,
-    countersign_sqlite::OpenError,
-    countersign_tool_gate::AlarmRuleError,
-    countersign_tool_gate::OpenError,
-    countersign_tool_gate::QuarantineError,
-);
-
-impl From<HostError> for Failure {
-    fn from(error: HostError) -> Self {
+/// Converts an error of the host, and through it each error with a code.
+impl<E> From<E> for Failure
+where
+    HostError: From<E>,
+{
+    fn from(error: E) -> Self {
+        let error = HostError::from(error);
         let exit = match error.kind() {
             ErrorKind::Usage => Exit::Usage,
             ErrorKind::Refused => Exit::Refused,

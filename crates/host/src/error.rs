@@ -1,9 +1,10 @@
 //! The error of this crate: a stable code, one line for a person, and what kind of end it means.
 
+use std::error::Error;
 use std::fmt;
 
 pub use countersign_core::error_chain as chain;
-use countersign_core::escape_hidden;
+use countersign_core::{Coded, escape_hidden};
 
 /// What an error means for a program that ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,41 +102,14 @@ impl fmt::Display for HostError {
     }
 }
 
-impl std::error::Error for HostError {}
+impl Error for HostError {}
 
-/// Implements the conversion from errors of the crates below, with their code and text.
-macro_rules! from_coded {
-    ($($error:ty),+ $(,)?) => {$(
-        impl From<$error> for HostError {
-            fn from(error: $error) -> Self {
-                Self::new(error.code(), chain(&error))
-            }
-        }
-    )+};
+/// Keeps the code of an error, and its text with that of its sources.
+impl<E: Coded + Error> From<E> for HostError {
+    fn from(error: E) -> Self {
+        Self::new(error.code(), chain(&error))
+    }
 }
-
-from_coded!(
-    countersign_action_proposal::EndorsementError,
-    countersign_action_proposal::KeyringError,
-    countersign_action_proposal::PolicyError,
-    countersign_action_proposal::VerifierError,
-    countersign_approval_token::PendingError,
-    countersign_audit_log::AuditError,
-    countersign_audit_log::LogError,
-    countersign_audit_log::LogStateError,
-    countersign_keys::RootError,
-    countersign_keys::file::KeyFileError,
-    countersign_tlog::note::VerifierKeyError,
-    countersign_pinned_ask::PinError,
-    countersign_registry::DefinitionError,
-    countersign_registry::MarkError,
-    countersign_registry::NegotiateError,
-    countersign_registry::RegistryError,
-    countersign_sqlite::OpenError,
-    countersign_tool_gate::AlarmRuleError,
-    countersign_tool_gate::OpenError,
-    countersign_tool_gate::QuarantineError,
-);
 
 /// Joins text into one line: each run of whitespace becomes one space, invisible characters are escaped.
 #[must_use]

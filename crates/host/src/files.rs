@@ -6,7 +6,7 @@ use std::path::Path;
 
 use countersign_keys::trusted::{PUBLIC_MODE, open_regular, read_trusted, set_mode};
 
-use crate::error::{HostError, chain};
+use crate::error::HostError;
 
 /// Most bytes of a text without a limit of its own: a goal, a token, a configuration.
 pub const TEXT_BYTES: u64 = 1 << 20;
@@ -32,7 +32,7 @@ pub fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, HostError> {
 /// # Errors
 /// Those of [`read_file`], and `FILE_UNTRUSTED`.
 pub fn read_trusted_file(path: &Path, max: u64) -> Result<Vec<u8>, HostError> {
-    read_trusted(path, max).map_err(|error| HostError::new(error.code(), chain(&error)).about(path.display()))
+    read_trusted(path, max).map_err(|error| HostError::from(error).about(path.display()))
 }
 
 /// Reads at most `max` bytes of an open file.

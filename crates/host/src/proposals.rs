@@ -10,7 +10,7 @@ use countersign_core::{Audience, Millis, Timestamp};
 use countersign_keys::{TrustRoot, VerifyingKey};
 use countersign_registry::CapabilityRegistry;
 
-use crate::error::{HostError, chain};
+use crate::error::HostError;
 use crate::files::{REGISTRY_BYTES, TEXT_BYTES, read_trusted_file};
 use crate::inputs::read_evidence_keyring;
 use crate::report::Reporter;
@@ -141,7 +141,7 @@ pub(crate) fn warn_of_older_than_store(verifier: &ProposalVerifier, created: Tim
 #[cfg(unix)]
 pub fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, HostError> {
     let folder = countersign_action_proposal::EvidenceFolder::open(path)
-        .map_err(|error| HostError::new(error.code(), chain(&error)).about(path.display()))?;
+        .map_err(|error| HostError::from(error).about(path.display()))?;
     Ok(Arc::new(folder))
 }
 

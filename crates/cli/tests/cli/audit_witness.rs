@@ -388,8 +388,8 @@ fn every_code_about_witnesses_is_documented_and_no_other() {
         parts.filter(|code| code.starts_with("WITNESS_")).map(str::to_owned).collect()
     };
     let sources = [
-        "crates/audit-log/src/submission.rs",
-        "crates/audit-log/src/witness.rs",
+        "crates/tlog/src/submission.rs",
+        "crates/tlog/src/witness.rs",
         "crates/cli/src/command/audit/witness.rs",
         "crates/cli/src/command/audit/witness/post.rs",
     ];

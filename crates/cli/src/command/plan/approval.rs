@@ -195,8 +195,7 @@ impl Approvals {
         match (&self.asking, &self.store) {
             (Asking::Nobody, _) | (_, None) => Ok(None),
             (Asking::Filing { config, ttl }, Some(store)) => {
-                let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)
-                    .map_err(Failure::from)?
+                let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)?
                     .with_session_end(request.session_ends());
                 let id = store.request(&pending).map_err(|error| {
                     if matches!(error, PendingError::Conflict) {
@@ -224,9 +223,12 @@ enum AskFailure {
     Other(Failure),
 }
 
-impl From<Failure> for AskFailure {
-    fn from(failure: Failure) -> Self {
-        Self::Other(failure)
+impl<E> From<E> for AskFailure
+where
+    Failure: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Other(error.into())
     }
 }
 

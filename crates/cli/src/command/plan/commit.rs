@@ -7,7 +7,6 @@ use countersign_registry::{ApprovalRule, RegistryView, SessionContract};
 use countersign_tool_gate::commit_plan;
 use serde_json::json;
 
-use super::failure;
 use super::file::PlanFile;
 use super::options::{SessionOptions, plan_for};
 use countersign_host::inputs::run_keys;
@@ -49,7 +48,7 @@ impl Commit {
         let whole = plan.to_json();
         let view = session.registry().view();
         let committed = commit_plan(plan, session.contract(), &view)
-            .map_err(|error| failure(error.code(), &error).into_refusal())?;
+            .map_err(|error| Failure::from(error).into_refusal())?;
         let seal = self.sealed(&committed)?;
         if let Some(path) = &self.out {
             write_file(path, format!("{whole}\n").as_bytes(), replace)?;
@@ -95,7 +94,7 @@ impl Commit {
         let keys = run_keys(path, &self.run)?;
         let (_, key) = keys.active();
         let seal = plan.root().seal(plan.header().context().session(), key);
-        seal.map(Some).map_err(|error| failure(error.code(), &error))
+        seal.map(Some).map_err(Failure::from)
     }
 }
 

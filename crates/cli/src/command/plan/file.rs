@@ -5,7 +5,6 @@ use countersign_committed_plan::{
 use countersign_core::{SessionId, ToolId};
 use serde_json::json;
 
-use super::failure;
 use crate::failure::Failure;
 use crate::files::Source;
 
@@ -30,7 +29,7 @@ pub(crate) enum Spelling {
 impl PlanFile {
     /// Reads a plan file strictly, in either form.
     pub(crate) fn read(from: &Source) -> Result<Self, Failure> {
-        Self::parse(&Self::read_bytes(from)?).map_err(|error| failure(error.code(), &error))
+        Ok(Self::parse(&Self::read_bytes(from)?)?)
     }
 
     /// Reads the bytes of a plan file.
@@ -87,12 +86,10 @@ impl PlanFile {
     pub(super) fn for_context(self, context: PlanContext) -> Result<Plan, Failure> {
         match self {
             Self::Whole(plan, _) => {
-                plan.header()
-                    .check(&context)
-                    .map_err(|error| failure(error.code(), &error).into_refusal())?;
+                plan.header().check(&context).map_err(|error| Failure::from(error).into_refusal())?;
                 Ok(plan)
             }
-            Self::Steps(steps) => Plan::new(context, steps).map_err(|error| failure(error.code(), &error)),
+            Self::Steps(steps) => Ok(Plan::new(context, steps)?),
         }
     }
 }
@@ -124,7 +121,7 @@ fn spelled_out(list: ValueRef<'_>) -> String {
 
 /// Commits a plan only to build its tree. No contract is checked, and nothing may run by the result.
 pub(crate) fn unchecked(plan: Plan) -> Result<CommittedPlan, Failure> {
-    plan.commit(&Unchecked).map_err(|error| failure(error.code(), &error))
+    Ok(plan.commit(&Unchecked)?)
 }
 
 struct Unchecked;

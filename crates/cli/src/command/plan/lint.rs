@@ -6,9 +6,9 @@ use countersign_tool_gate::commit_plan;
 use serde::Serialize;
 use serde_json::json;
 
+use super::counted;
 use super::file::PlanFile;
 use super::options::{SessionOptions, plan_for};
-use super::{counted, failure};
 use crate::failure::{Exit, Failure, one_line};
 use crate::files::Source;
 use crate::output::Output;
@@ -34,7 +34,7 @@ struct Finding {
 impl Lint {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let file = PlanFile::parse(&PlanFile::read_bytes(&self.file)?)
-            .map_err(|error| failure(error.code(), &error).into_refusal())?;
+            .map_err(|error| Failure::from(error).into_refusal())?;
         let steps = file.steps().to_vec();
         let count = counted(steps.len() as u64, "step");
         if !self.session.has_registry() {
@@ -72,11 +72,11 @@ fn findings(steps: &[Step], session: &PreparedSession) -> Result<Vec<Finding>, F
     // The result does not depend on the goal.
     let context =
         PlanContext::new(Digest::of(b""), session.contract().session().clone(), view.snapshot().version());
-    let context = context.map_err(|error| failure(error.code(), &error))?;
+    let context = context?;
     let mut findings = Vec::new();
     for (number, step) in (1..).zip(steps) {
         let alone = Plan::new(context.clone(), vec![step.clone()]);
-        let alone = alone.map_err(|error| failure(error.code(), &error))?;
+        let alone = alone?;
         if let Err(error) = commit_plan(alone, session.contract(), &view) {
             let (tool, message) = (step.tool().to_string(), message(&error, step, session));
             findings.push(Finding { step: number, tool, code: error.code(), message });

@@ -14,11 +14,9 @@ mod verify;
 
 pub(crate) use options::{goal_digest, plan_for};
 
-use std::error::Error;
-
 use clap::Subcommand;
 
-use crate::failure::{Exit, Failure, chain};
+use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 pub(crate) use file::{PlanFile, unchecked};
@@ -97,11 +95,6 @@ impl Plan {
             Self::Run(verb) => verb.run(out),
         }
     }
-}
-
-/// Failure for an error of the plan crates.
-fn failure(code: &'static str, error: &dyn Error) -> Failure {
-    Failure::new(code, chain(error))
 }
 
 /// Formats a count with its noun in the singular or plural.

@@ -6,7 +6,6 @@ use countersign_core::{AgentId, Digest, Millis, Principal, ServerName, SessionId
 use countersign_pinned_ask::PinnedAsk;
 use countersign_tool_gate::StartPlanError;
 
-use super::failure;
 use super::file::{PlanFile, unchecked};
 use crate::failure::Failure;
 use crate::files::Source;
@@ -53,8 +52,7 @@ impl PlainPlan {
             }
             (None, Some(goal), Some(session), Some(version)) => {
                 let goal = goal_digest(goal, session)?;
-                PlanContext::new(goal, session.clone(), version)
-                    .map_err(|error| failure(error.code(), &error))?
+                PlanContext::new(goal, session.clone(), version)?
             }
             (None, ..) => {
                 let text = "the file has steps alone: say what they are for with --goal, --session and \
@@ -170,13 +168,12 @@ pub(crate) fn plan_for(file: PlanFile, session: &PreparedSession) -> Result<Plan
         (Ok(context), _) => context,
         (Err(StartPlanError::NoGoal), Some(own)) => {
             let version = session.registry().view().snapshot().version();
-            PlanContext::new(*own.goal(), session.contract().session().clone(), version)
-                .map_err(|error| failure(error.code(), &error))?
+            PlanContext::new(*own.goal(), session.contract().session().clone(), version)?
         }
         (Err(StartPlanError::NoGoal), None) => {
             return Err(Failure::usage("the file has steps alone: --goal says what they are for"));
         }
-        (Err(error), _) => return Err(failure(error.code(), &error)),
+        (Err(error), _) => return Err(Failure::from(error)),
     };
     file.for_context(context)
 }

@@ -10,16 +10,16 @@ use countersign_tool_gate::{HaltPlanError, PlanSettings, StartPlanError, ToolGat
 use serde_json::json;
 
 use super::approval::{Answer, Approvals, Asking, Question, Yes};
+use super::counted;
 use super::file::PlanFile;
 use super::fill::{PlannedRun, check_args, read_fill, runs};
 use super::options::{SessionOptions, plan_for};
 use super::questions::{Questions, Tokens, denied, unapproved};
 use super::steps::{Steps, tell_trace};
-use super::{counted, failure};
 use crate::command::check::beside;
 use crate::command::mcp::plans::BreachFlags;
 use crate::command::token::DEFAULT_RUN;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, chain};
 use crate::files::{Source, read_text};
 use crate::minting::minted_ttl;
 use crate::output::{Output, internal, note, reporter, watch_signals};
@@ -138,7 +138,7 @@ impl Run {
         let plan = plan_for(file, &session)?;
         // The gate repeats this check; here it precedes every side effect.
         let committed = commit_plan(plan.clone(), session.contract(), &session.registry().view())
-            .map_err(|error| failure(error.code(), &error).into_refusal())?;
+            .map_err(|error| Failure::from(error).into_refusal())?;
         let runs = runs(&committed, fill.as_ref())?;
         // The gate checks a step's arguments only when the step is due, after the plan's approval was spent.
         check_args(&runs, &session)?;
@@ -221,7 +221,7 @@ impl Run {
                 start(out, &gate, plan, questions.plan(), &approvals)?;
                 steps.run(out, &runs, committed.steps().len(), &questions)
             })
-            .and_then(|()| gate.finish_plan().map_err(|error| failure(error.code(), &error).into_refusal()));
+            .and_then(|()| gate.finish_plan().map_err(|error| Failure::from(error).into_refusal()));
         if let Err(failure) = &ran {
             halt(&gate, failure);
         }
@@ -302,7 +302,7 @@ fn server_of(steps: &[Step], named: Option<&ServerName>) -> Result<ServerName, F
 }
 
 pub(super) fn refusal(error: &StartPlanError) -> Failure {
-    failure(error.code(), error).into_refusal()
+    Failure::refused(error.code(), chain(error))
 }
 
 fn named_or_default<T: Clone + FromStr>(named: Option<&T>) -> Result<T, Failure> {

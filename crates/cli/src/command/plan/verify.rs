@@ -1,12 +1,10 @@
 use clap::Args;
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
-use countersign_committed_plan::{
-    HeaderProof, PlanError, PlanHeader, PlanLimits, PlanRoot, StepProof, VerifiedStep,
-};
+use countersign_committed_plan::{HeaderProof, PlanHeader, PlanLimits, PlanRoot, StepProof, VerifiedStep};
 use countersign_core::{RunId, SessionId, ToolId};
 use serde_json::json;
 
-use super::{counted, failure};
+use super::counted;
 use countersign_host::inputs::malformed;
 use countersign_host::inputs::run_keys;
 
@@ -53,11 +51,11 @@ impl Verify {
             ));
         }
         let root = self.root()?;
-        let (limits, plan_error) = (PlanLimits::default(), |error: PlanError| failure(error.code(), &error));
+        let limits = PlanLimits::default();
         let cap = u64::try_from(limits.max_bytes()).unwrap_or(u64::MAX).saturating_add(1);
         let bytes = self.proof.read_prefix(cap)?;
         if !is_header(&bytes) {
-            let proof = StepProof::from_json(&bytes, &limits).map_err(plan_error)?;
+            let proof = StepProof::from_json(&bytes, &limits)?;
             let step = proof.verify(&root).map_err(|breach| {
                 let text = format!("the proof does not lead to the root: {}", breach.reason());
                 Failure::refused(breach.code(), text)
@@ -67,8 +65,8 @@ impl Verify {
         if self.call.is_some() {
             return Err(Failure::usage("--call is for the proof of a step, and this is the header's"));
         }
-        let proof = HeaderProof::from_json(&bytes, &limits).map_err(plan_error)?;
-        let header = proof.verify(&root).map_err(|error| failure(error.code(), &error).into_refusal())?;
+        let proof = HeaderProof::from_json(&bytes, &limits)?;
+        let header = proof.verify(&root).map_err(|error| Failure::from(error).into_refusal())?;
         tell_header(out, &root, header.header())
     }
 
@@ -79,7 +77,7 @@ impl Verify {
         };
         let (text, keys) = (read_text(sealed)?, run_keys(key_file, &self.run)?);
         let (_, key) = keys.active();
-        PlanRoot::open(&text, session, key).map_err(|error| failure(error.code(), &error).into_refusal())
+        PlanRoot::open(&text, session, key).map_err(|error| Failure::from(error).into_refusal())
     }
 
     fn tell_step(&self, out: &mut Output, step: &VerifiedStep) -> Result<Exit, Failure> {
