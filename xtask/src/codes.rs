@@ -16,6 +16,9 @@ const MARK: &str = "<!-- Written by `cargo run -p xtask -- codes`. -->";
 /// Words in capitals that are no codes: variables of the environment, and values of formats.
 const OTHERS: [&str; 2] = ["NO_COLOR", "XDG_CONFIG_HOME"];
 
+/// Crate of the programs that make test vectors. It names codes, and gives none.
+const VECTORS: &str = "vectors";
+
 /// One code: the crates that give it, and its sentences.
 #[derive(Default)]
 struct Code {
@@ -234,7 +237,7 @@ fn read_codes(root: &Path) -> Result<BTreeMap<String, Code>, HouseError> {
     let files = read_house(root)?;
     let mut readers: BTreeMap<&str, CodeReader> = BTreeMap::new();
     for file in files.iter().filter(|file| !file.is_test()) {
-        if let Some(name) = file.crate_source() {
+        if let Some(name) = file.crate_source().filter(|name| *name != VECTORS) {
             readers.entry(name).or_default().visit_file(&file.syntax);
         }
     }

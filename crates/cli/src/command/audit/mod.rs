@@ -101,7 +101,7 @@ pub(crate) enum Audit {
     /// Where several logs lie in the folder, all are written, each numbered one into a subfolder of its number.
     /// The folder is made if it is not there. An earlier export of the same log may be in it: files that are there stay as they
     /// are, and only `checkpoint` is replaced, last of all. A file with other content is never replaced. The entries that are
-    /// written are verified first; those of an earlier export are not read again, nor are its full tiles. The log's own folder, one
+    /// written are verified first; those of an earlier export are not read again, and of its full files only the last are verified. The log's own folder, one
     /// within it and one that it lies in are refused: whoever is served the tiles is not to be served the log.
     #[command(after_help = "Example:\n  countersign audit export log/ --key log.vkey --tiles public/")]
     Export(export::Export),
