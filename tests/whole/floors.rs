@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("action-proposal", 2),
     ("committed-plan", 2),
     ("audit-log", 2),
+    ("signals", 2),
     ("tool-gate", 3),
     ("countersign", 4),
     ("host", 5),

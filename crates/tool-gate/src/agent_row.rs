@@ -6,7 +6,6 @@ use countersign_audit_log::{Signal, StandingChange, StandingRecord};
 use countersign_core::{AgentId, Timestamp};
 use parking_lot::Mutex;
 
-use crate::alarm::{Alarm, AlarmAction, AlarmRule, AlarmState};
 use crate::code::RejectionCode;
 use crate::counts::Counts;
 use crate::metrics::AgentMetrics;
@@ -14,6 +13,7 @@ use crate::probing::{Probe, Probing, SignalRule};
 use crate::quarantine::{BY_ALARM, BY_SIGNAL, KeptStanding, QuarantineError, Quarantines};
 use crate::replay::AgentReplay;
 use crate::snapshot::{AgentSnapshot, Standing};
+use countersign_signals::{Alarm, AlarmAction, AlarmRule, AlarmState};
 
 /// Counts, alarm and standing of one agent over all its sessions.
 #[derive(Debug)]
@@ -265,9 +265,9 @@ impl AgentRow {
         if self.counts.total() > 0 {
             return false;
         }
-        self.metrics.alarm(&past.alarm);
+        self.metrics.alarm(past.alarm.alarm());
         self.metrics.signals(&past.probing);
-        watch.alarm = past.alarm;
+        watch.alarm = past.alarm.alarm().clone();
         watch.probing = past.probing;
         watch.raised = past.raised;
         if let (Some(since), Some(KeptStanding { change, .. })) = (past.quarantined, lift)

@@ -10,7 +10,6 @@
 
 mod accepted;
 mod agent_row;
-mod alarm;
 mod builder;
 mod call;
 mod code;
@@ -63,11 +62,12 @@ mod user_check;
 mod tests;
 
 pub use accepted::{AcceptedCall, InFlight};
-pub use alarm::{Alarm, AlarmAction, AlarmRule, AlarmRuleError, AlarmState};
 pub use builder::{OpenError, ToolGateBuilder};
 pub use call::{CallArgs, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, ToolCall, own_arguments};
 pub use code::{RejectionCode, Retry};
+pub use conduct::ReplayedAlarm;
 pub use countersign_audit_log::{OutcomeKind, Signal};
+pub use countersign_signals::{Alarm, AlarmAction, AlarmRule, AlarmRuleError, AlarmState};
 pub use counts::{Counts, Window};
 pub use gate::ToolGate;
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]

@@ -14,12 +14,12 @@ use countersign_audit_log::{OutcomeKind, Signal};
 use countersign_core::{AgentId, Timestamp, ToolId};
 use dashmap::DashMap;
 
-use crate::alarm::{Alarm, AlarmState};
 use crate::code::RejectionCode;
 use crate::counts::{CODES, Counts, Window, slot};
 use crate::probing::Probing;
 use crate::recent::WINDOW_CAPACITY;
 use crate::snapshot::Standing;
+use countersign_signals::{Alarm, AlarmState};
 
 /// Label for the server and tool of every name that the registry does not list.
 const UNKNOWN: &str = "(unknown)";

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use countersign_audit_log::OutcomeKind;
 use countersign_core::{AgentId, Timestamp, ToolId};
 
-use crate::alarm::Alarm;
 use crate::code::RejectionCode;
 use crate::counts::Counts;
 use crate::probing::Probing;
 use crate::snapshot::Standing;
+use countersign_signals::Alarm;
 
 #[derive(Debug, Default)]
 pub(crate) struct ProcessMetrics;

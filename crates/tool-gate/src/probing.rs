@@ -4,8 +4,8 @@ use countersign_audit_log::{CallRecord, Signal, Verdict};
 use countersign_core::{Digest, Millis, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::alarm::AlarmAction;
 use crate::code::RejectionCode;
+use countersign_signals::AlarmAction;
 
 /// Rule of one signal: how many calls raise it, within what time, and what follows.
 ///

@@ -1,8 +1,9 @@
 use countersign_audit_log::{Record, StandingChange};
 use countersign_core::{AgentId, Timestamp};
+use countersign_signals::{AlarmRule, AlarmState};
 use serde::{Deserialize, Serialize};
 
-use crate::alarm::{Alarm, AlarmRule, AlarmState, SavedAlarm};
+use crate::conduct::{ReplayedAlarm, SavedAlarm};
 use crate::probing::{Probe, Probing, SavedProbing};
 use crate::quarantine::KeptStanding;
 
@@ -33,7 +34,7 @@ use crate::quarantine::KeptStanding;
 #[derive(Clone, Debug)]
 pub struct AgentReplay {
     pub(crate) agent: AgentId,
-    pub(crate) alarm: Alarm,
+    pub(crate) alarm: ReplayedAlarm,
     pub(crate) probing: Probing,
     /// Time at which the alarm was raised, if it was in the last session.
     pub(crate) raised: Option<Timestamp>,
@@ -93,7 +94,7 @@ impl AgentReplay {
         lift: Option<KeptStanding>,
     ) -> Self {
         probing.reset();
-        let alarm = Alarm::new(rule);
+        let alarm = ReplayedAlarm::new(rule);
         let (raised, quarantined, latest) = (None, None, None);
         let (changed, began, ended) = (None, None, None);
         Self { agent, alarm, probing, raised, quarantined, lift, latest, changed, began, ended }

@@ -1,9 +1,9 @@
 use countersign_audit_log::{Signal, StandingChange};
 use countersign_core::{AgentId, Timestamp, ToolId};
 
-use crate::alarm::{AlarmRule, AlarmState};
 use crate::code::RejectionCode;
 use crate::histogram::HistogramSnapshot;
+use countersign_signals::{AlarmRule, AlarmState};
 
 /// All counts at one moment, as plain data for display and export. Made by
 /// [`CallStats::snapshot`](crate::CallStats::snapshot).

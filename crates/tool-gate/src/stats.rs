@@ -6,7 +6,6 @@ use countersign_core::{AgentId, Timestamp, ToolId};
 use dashmap::DashMap;
 
 use crate::agent_row::AgentRow;
-use crate::alarm::{AlarmAction, AlarmRule, AlarmState};
 use crate::counts::Counts;
 use crate::histogram::{Histogram, Ticks};
 use crate::metrics::ProcessMetrics;
@@ -14,6 +13,7 @@ use crate::probing::{Probing, SignalRule};
 use crate::quarantine::{QuarantineError, Quarantines};
 use crate::replay::{AgentReplay, SavedReplay};
 use crate::snapshot::{Standing, StatsSnapshot};
+use countersign_signals::{AlarmAction, AlarmRule, AlarmState};
 
 /// Counts answers over all sessions, per agent and per tool, times them, watches each agent's acceptance, and holds the
 /// quarantines. Share one among the gates of a process.

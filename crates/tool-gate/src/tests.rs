@@ -1,6 +1,5 @@
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
-mod alarms;
 mod answers;
 mod approvals;
 mod attacks;

@@ -191,11 +191,11 @@ fn sum_that_was_found_whole_later_counts_once() {
     gate.refusals().write(start()).unwrap();
     let numbers: Vec<_> = sums(&world.sink).iter().map(|sum| (sum.number.unwrap(), sum.total())).collect();
     assert_eq!(numbers, [(1, 2), (1, 2), (2, 1)]);
-    let mut alarm = Alarm::new(AlarmRule::default());
+    let mut alarm = ReplayedAlarm::new(AlarmRule::default());
     for (_, record) in world.sink.latest() {
         alarm.replay(&record);
     }
-    assert_eq!(alarm.level(), stats.snapshot().agents[0].alarm_level);
+    assert_eq!(alarm.alarm().level(), stats.snapshot().agents[0].alarm_level);
 }
 
 /// A gate with an empty bucket, whose clock was an hour ahead and is right again.
@@ -281,13 +281,13 @@ fn sum_from_before_a_lift_does_not_count_behind_it() {
     };
     let standing =
         |time, change| Record::Standing(StandingRecord::new(at(time), agent.clone(), change, "ada"));
-    let mut alarm = Alarm::new(AlarmRule::default());
+    let mut alarm = ReplayedAlarm::new(AlarmRule::default());
     alarm.replay(&standing(5, StandingChange::Quarantined));
     alarm.replay(&standing(10, StandingChange::Lifted));
     alarm.replay(&sum(4));
-    assert_eq!(alarm.level(), 0.0);
+    assert_eq!(alarm.alarm().level(), 0.0);
     alarm.replay(&sum(10));
-    assert!(alarm.level() > 0.0);
+    assert!(alarm.alarm().level() > 0.0);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn sums_count_after_a_lift_by_a_clock_that_was_ahead() {
     let at = |seconds| start().saturating_add(Millis::from_secs(seconds));
     let standing =
         |time, change| Record::Standing(StandingRecord::new(at(time), agent.clone(), change, "ada"));
-    let mut alarm = Alarm::new(AlarmRule::default());
+    let mut alarm = ReplayedAlarm::new(AlarmRule::default());
     alarm.replay(&standing(3_600, StandingChange::Quarantined));
     alarm.replay(&standing(3_601, StandingChange::Lifted));
     for from in [4, 5] {
@@ -304,7 +304,7 @@ fn sums_count_after_a_lift_by_a_clock_that_was_ahead() {
         sum.add(RefusedRow::new("ARGS_SCHEMA"));
         alarm.replay(&Record::Refused(sum));
     }
-    assert!(alarm.level() > 0.0);
+    assert!(alarm.alarm().level() > 0.0);
 }
 
 #[test]
@@ -318,9 +318,9 @@ fn plans_that_are_refused_are_summed_apart_from_calls() {
     gate.refusals().write(start()).unwrap();
     let [sum] = sums(&world.sink).try_into().unwrap();
     assert_eq!((sum.rows.len(), sum.rows[0].about_plan, sum.rows[0].count), (1, true, 4));
-    let mut alarm = Alarm::new(AlarmRule::default());
+    let mut alarm = ReplayedAlarm::new(AlarmRule::default());
     alarm.replay(&Record::Refused(sum));
-    assert_eq!(alarm.level(), 0.0);
+    assert_eq!(alarm.alarm().level(), 0.0);
     assert_eq!(gate.counts().total(), 0);
 }
 
@@ -354,7 +354,7 @@ proptest! {
             }
         }
         gate.refusals().write(world.clock.now().unwrap()).unwrap();
-        let (mut alarm, mut refused) = (Alarm::new(AlarmRule::default()), 0);
+        let (mut alarm, mut refused) = (ReplayedAlarm::new(AlarmRule::default()), 0);
         for (_, record) in world.sink.latest() {
             alarm.replay(&record);
             refused += match record {
@@ -364,7 +364,7 @@ proptest! {
             };
         }
         prop_assert_eq!(refused, gate.counts().rejected());
-        prop_assert_eq!(alarm.level(), stats.snapshot().agents[0].alarm_level);
+        prop_assert_eq!(alarm.alarm().level(), stats.snapshot().agents[0].alarm_level);
     }
 }
 

@@ -1,7 +1,7 @@
 use clap::Args;
 use countersign_audit_log::{CallRecord, Record, StandingChange};
 use countersign_core::Timestamp;
-use countersign_tool_gate::{Alarm, AlarmRule, AlarmState, RejectionCode};
+use countersign_tool_gate::{AlarmRule, AlarmState, RejectionCode, ReplayedAlarm};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ impl RuleArgs {
 /// Replays the gate's own alarm over one agent's recorded decisions.
 #[derive(Debug)]
 pub(super) struct Replay {
-    alarm: Alarm,
+    alarm: ReplayedAlarm,
     raised: Option<Raised>,
     times: u64,
     /// Last change of the agent's standing.
@@ -58,7 +58,7 @@ pub(super) struct Found {
 
 impl Replay {
     pub(super) const fn new(rule: AlarmRule) -> Self {
-        Self { alarm: Alarm::new(rule), raised: None, times: 0, standing: None }
+        Self { alarm: ReplayedAlarm::new(rule), raised: None, times: 0, standing: None }
     }
 
     /// Replays an entry about the agent.
@@ -78,7 +78,7 @@ impl Replay {
 
     pub(super) fn found(&self) -> Found {
         Found {
-            level: self.alarm.level(),
+            level: self.alarm.alarm().level(),
             raised: self.raised,
             times: self.times,
             quarantined: self.standing == Some(StandingChange::Quarantined),

@@ -1,6 +1,4 @@
-use countersign_audit_log::{RefusedRecord, SeenSums};
-use countersign_core::{SessionId, Timestamp};
-use serde::{Deserialize, Serialize};
+
 
 /// Unit of evidence: millionths of a nat.
 const MICRO: f64 = 1e6;
@@ -28,14 +26,14 @@ const MAX_DECISIONS: u64 = 1_000_000_000_000;
 /// own.
 ///
 /// ```
-/// use countersign_tool_gate::{Alarm, AlarmRule, AlarmState};
+/// use countersign_signals::{Alarm, AlarmRule, AlarmState};
 /// let mut alarm = Alarm::new(AlarmRule::new(0.95, 0.8, 10_000)?);
 /// for _ in 0..1_000 {
 ///     assert_eq!(alarm.observe(true), AlarmState::Steady);
 /// }
 /// let rejected = (1..).find(|_| alarm.observe(false) == AlarmState::Raised);
 /// assert_eq!(rejected, Some(7), "seven rejections in a row are not chance any more");
-/// # Ok::<(), countersign_tool_gate::AlarmRuleError>(())
+/// # Ok::<(), countersign_signals::AlarmRuleError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AlarmRule {
@@ -128,6 +126,12 @@ impl AlarmRule {
         self.dropped
     }
 
+    /// Returns the weights of a rejected and an accepted call and the threshold, in millionths of a nat.
+    #[must_use]
+    pub const fn weights(&self) -> [u64; 3] {
+        [self.rejected, self.accepted, self.threshold]
+    }
+
     /// Returns the number of a good agent's decisions in which one false alarm is allowed, on average.
     #[must_use]
     pub const fn decisions(&self) -> u64 {
@@ -173,49 +177,13 @@ pub struct Alarm {
     rule: AlarmRule,
     /// The evidence for a drop, in millionths of a nat, at most the rule's threshold.
     score: u64,
-    /// Whether the last replayed change of the agent's standing was its release from quarantine.
-    let_out: bool,
-    /// Time of the record of its last release.
-    lifted: Option<Timestamp>,
-    /// Sessions of the sums replayed since then; at most 64.
-    since: Vec<SessionId>,
-    /// Sums that were replayed.
-    sums: SeenSums,
-}
-
-/// Maximum number of sessions whose first sum after a release is compared with the release.
-const MAX_SINCE: usize = 64;
-
-/// Saved state of an [`Alarm`], with its rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SavedAlarm {
-    /// Weights of a rejected and an accepted call, threshold and evidence, in millionths of a nat.
-    rejected: u64,
-    accepted: u64,
-    threshold: u64,
-    score: u64,
-    let_out: bool,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    lifted: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    since: Vec<SessionId>,
-    sums: SeenSums,
-}
-
-impl SavedAlarm {
-    pub(crate) const fn has_same_rule(&self, other: &Self) -> bool {
-        self.rejected == other.rejected
-            && self.accepted == other.accepted
-            && self.threshold == other.threshold
-    }
 }
 
 impl Alarm {
     /// Builds an alarm without evidence.
     #[must_use]
     pub const fn new(rule: AlarmRule) -> Self {
-        Self { rule, score: 0, let_out: false, lifted: None, since: Vec::new(), sums: SeenSums::new() }
+        Self { rule, score: 0 }
     }
 
     /// Takes one more decision into account.
@@ -250,57 +218,19 @@ impl Alarm {
         self.score = 0;
     }
 
-    /// Takes a recorded change of the agent's standing into account.
-    pub(crate) fn stands(&mut self, let_out: bool, time: Timestamp) {
-        if let_out && !self.let_out {
-            self.reset();
-            self.lifted = Some(time);
-            self.since.clear();
-        }
-        self.let_out = let_out;
+    /// Returns the evidence, in millionths of a nat.
+    #[must_use]
+    pub const fn score(&self) -> u64 {
+        self.score
     }
 
-    /// Returns `true` if a sum counts. A sum does not count if it was replayed before, or if it covers only refusals
-    /// from before the agent's release, which another gate may have recorded first.
-    ///
-    /// Only a session's first sum after the release can be from before it. Later ones count whatever their times: the
-    /// clock may have been ahead at the release.
-    pub(crate) fn counts(&mut self, sum: &RefusedRecord) -> bool {
-        let is_first = self.since.len() < MAX_SINCE && !self.since.contains(&sum.session);
-        let was_over = is_first && self.lifted.is_some_and(|lifted| sum.to < lifted);
-        if is_first && self.lifted.is_some() {
-            self.since.push(sum.session.clone());
+    /// Builds an alarm with this evidence; `None` if it is above the rule's threshold.
+    #[must_use]
+    pub const fn with_score(rule: AlarmRule, score: u64) -> Option<Self> {
+        if score > rule.threshold {
+            return None;
         }
-        self.sums.is_new(sum) && !was_over
-    }
-
-    pub(crate) fn save(&self) -> SavedAlarm {
-        let Self {
-            rule: AlarmRule { rejected, accepted, threshold, .. },
-            score,
-            let_out,
-            lifted,
-            ref since,
-            ref sums,
-        } = *self;
-        SavedAlarm {
-            rejected,
-            accepted,
-            threshold,
-            score,
-            let_out,
-            lifted,
-            since: since.clone(),
-            sums: sums.clone(),
-        }
-    }
-
-    /// Restores an alarm of this rule from its saved state; `None` if it was saved under another rule.
-    pub(crate) fn resumed(&self, saved: &SavedAlarm) -> Option<Self> {
-        let SavedAlarm { score, let_out, lifted, ref since, ref sums, .. } = *saved;
-        let (since, sums) = (since.clone(), sums.clone());
-        let resumed = Self { rule: self.rule, score, let_out, lifted, since, sums };
-        (resumed.save() == *saved && saved.score <= self.rule.threshold).then_some(resumed)
+        Some(Self { rule, score })
     }
 
     /// Returns the alarm's rule.

@@ -1,0 +1,3 @@
+#![expect(clippy::arithmetic_side_effects, reason = "a value out of range fails the test")]
+
+mod alarms;
