@@ -1,5 +1,3 @@
-
-
 /// Unit of evidence: millionths of a nat.
 const MICRO: f64 = 1e6;
 
