@@ -190,7 +190,7 @@ impl AgentReplay {
         }
     }
 
-    /// Ends what was raised before the latest session.
+    /// Ends alarm and signals that were raised before the latest session.
     fn end_raised(&mut self) {
         let Some(began) = self.began else { return };
         if self.raised.take_if(|raised| *raised <= began).is_some() {
