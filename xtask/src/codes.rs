@@ -16,7 +16,7 @@ const MARK: &str = "<!-- Written by `cargo run -p xtask -- codes`. -->";
 /// Words in capitals that are no codes: variables of the environment, and values of formats.
 const OTHERS: [&str; 2] = ["NO_COLOR", "XDG_CONFIG_HOME"];
 
-/// Crate of the programs that make test vectors. It names codes, and gives none.
+/// Crate whose programs write the test vectors. It quotes the codes of other crates.
 const VECTORS: &str = "vectors";
 
 /// One code: the crates that give it, and its sentences.

@@ -102,7 +102,7 @@ pub(crate) enum Audit {
     /// The folder is made if it is not there. An earlier export of the same log may be in it: files that are there stay as they
     /// are, and only `checkpoint` is replaced, last of all. A file with other content is never replaced. The entries that are
     /// written are verified first; those of an earlier export are not read again, and of its full files only the last are verified. The log's own folder, one
-    /// within it and one that it lies in are refused: whoever is served the tiles is not to be served the log.
+    /// within it and one that it lies in are refused: a server of the tiles must not serve the log as well.
     #[command(after_help = "Example:\n  countersign audit export log/ --key log.vkey --tiles public/")]
     Export(export::Export),
     /// Move the oldest segments of a log to an archive, which verifies by itself.
