@@ -86,10 +86,12 @@ impl LineProcess {
 ///
 /// Start it with a command such as `countersign mcp run --config gateway.toml -- sh server.sh`.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct McpClient {
     process: LineProcess,
     id: u64,
-    hello: Value,
+    /// Answer to `initialize`.
+    pub hello: Value,
 }
 
 impl McpClient {
@@ -108,16 +110,10 @@ impl McpClient {
         let info = json!({ "name": "t", "version": "1" });
         client.hello = client.ask(
             "initialize",
-            &json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info }),
+            json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info }),
         );
         client.tell(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         client
-    }
-
-    /// Answer to `initialize`.
-    #[must_use]
-    pub const fn hello(&self) -> &Value {
-        &self.hello
     }
 
     /// Sends a message.
@@ -131,14 +127,14 @@ impl McpClient {
     }
 
     /// Sends a request and waits for its answer.
-    pub fn ask(&mut self, method: &str, params: &Value) -> Value {
+    pub fn ask(&mut self, method: &str, params: impl Into<Value>) -> Value {
         let id = self.send(method, params);
         self.answer(id)
     }
 
     /// Sends a request and returns its id.
-    pub fn send(&mut self, method: &str, params: &Value) -> u64 {
-        self.send_text(method, &params.to_string())
+    pub fn send(&mut self, method: &str, params: impl Into<Value>) -> u64 {
+        self.send_text(method, &params.into().to_string())
     }
 
     /// Sends a request whose parameters are JSON text, and returns its id.
@@ -156,7 +152,7 @@ impl McpClient {
     }
 
     /// Waits for the next `list_changed` notification.
-    #[must_use]
+    #[expect(clippy::must_use_candidate, reason = "a test may only wait for it")]
     pub fn next_notification(&self) -> Value {
         self.next(|message| {
             message["method"].as_str().is_some_and(|method| method.ends_with("/list_changed"))
@@ -173,8 +169,8 @@ impl McpClient {
     }
 
     /// Calls a tool and returns the result.
-    pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        self.ask("tools/call", &json!({ "name": tool, "arguments": arguments }))["result"].clone()
+    pub fn call(&mut self, tool: &str, arguments: impl Into<Value>) -> Value {
+        self.ask("tools/call", json!({ "name": tool, "arguments": arguments.into() }))["result"].clone()
     }
 
     /// Process id of the gateway.

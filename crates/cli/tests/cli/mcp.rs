@@ -1,13 +1,13 @@
 #![cfg(unix)]
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::io::{BufRead as _, BufReader};
+use std::ops::{Deref, DerefMut};
+use std::process::{Child, Stdio};
 
+use countersign_testing::McpClient;
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, lines_of, unannounced};
+use crate::bench::{Bench, unannounced};
 
 /// Shell script of a server with three tools. It answers by id and appends each call to `calls.txt`.
 pub(crate) const SERVER: &str = r#"
@@ -87,14 +87,21 @@ pub(crate) fn await_hello(gateway: &mut Child) {
     assert!(lines.any(|line| is_answer(line.unwrap())));
 }
 
-/// Client on the gateway's standard input and output.
-pub(crate) struct Client {
-    child: Child,
-    to: Option<ChildStdin>,
-    from: Receiver<String>,
-    id: u64,
-    /// Answer to `initialize`.
-    pub(crate) hello: Value,
+/// Client of a gateway that runs in a bench's folder.
+pub(crate) struct Client(McpClient);
+
+impl Deref for Client {
+    type Target = McpClient;
+
+    fn deref(&self) -> &McpClient {
+        &self.0
+    }
+}
+
+impl DerefMut for Client {
+    fn deref_mut(&mut self) -> &mut McpClient {
+        &mut self.0
+    }
 }
 
 impl Client {
@@ -110,7 +117,8 @@ impl Client {
 
     /// Starts the gateway, which may refuse the handshake.
     pub(crate) fn start_refusable(bench: &Bench) -> Self {
-        Self::shake_hands(bench.command(&["mcp", "run", "--config", "gateway.toml", "--", "sh", "server.sh"]))
+        let args = ["mcp", "run", "--config", "gateway.toml", "--", "sh", "server.sh"];
+        Self(McpClient::start_refusable(bench.command(&args)))
     }
 
     /// Starts the gateway from a shell that ran `before`: limits and traps outlive the `exec`.
@@ -122,83 +130,12 @@ impl Client {
     }
 
     pub(crate) fn start_command(command: std::process::Command) -> Self {
-        let client = Self::shake_hands(command);
-        assert!(client.hello["result"].is_object(), "{}", client.hello);
-        client
-    }
-
-    fn shake_hands(mut command: std::process::Command) -> Self {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (to, from) = (child.stdin.take(), lines_of(child.stdout.take().unwrap()));
-        let mut client = Self { child, to, from, id: 0, hello: Value::Null };
-        client.hello = client.ask("initialize", json!({
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}
-        }));
-        client.tell(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        client
-    }
-
-    pub(crate) fn tell(&mut self, message: &Value) {
-        self.tell_text(&message.to_string());
-    }
-
-    pub(crate) fn tell_text(&mut self, line: &str) {
-        writeln!(self.to.as_mut().unwrap(), "{line}").unwrap();
-    }
-
-    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
-        let id = self.send(method, params);
-        self.answer(id)
-    }
-
-    /// Sends a request and returns its id.
-    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
-        self.id += 1;
-        self.tell(&json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}));
-        self.id
-    }
-
-    /// Waits for the next `list_changed` notification.
-    pub(crate) fn next_notification(&self) -> Value {
-        loop {
-            let line = self.from.recv_timeout(Duration::from_secs(30)).expect("a notification");
-            let message: Value = serde_json::from_str(&line).unwrap();
-            if message["method"].as_str().is_some_and(|method| method.ends_with("/list_changed")) {
-                return message;
-            }
-        }
-    }
-
-    /// Waits for the answer to a request.
-    pub(crate) fn answer(&self, id: u64) -> Value {
-        loop {
-            let line = self.from.recv_timeout(Duration::from_secs(30)).expect("an answer");
-            let message: Value = serde_json::from_str(&line).unwrap();
-            if message["id"] == json!(id) {
-                return message;
-            }
-        }
-    }
-
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))["result"].clone()
-    }
-
-    /// Returns the process id of the gateway.
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        Self(McpClient::start(command))
     }
 
     /// Kills the gateway.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Closes the gateway's standard input.
-    pub(crate) fn leave(&mut self) {
-        drop(self.to.take());
+    pub(crate) fn kill(self) {
+        self.0.kill();
     }
 
     /// Closes the gateway's standard input and waits for the end. Returns exit code and standard error.
@@ -207,10 +144,10 @@ impl Client {
         self.exit()
     }
 
-    /// Waits for the end. Returns exit code and standard error.
+    /// Waits for the end. Returns exit code and standard error, without the line that announces a log.
     pub(crate) fn exit(self) -> (i32, String) {
-        let output = self.child.wait_with_output().unwrap();
-        (output.status.code().unwrap(), unannounced(&String::from_utf8(output.stderr).unwrap()))
+        let (code, err) = self.0.exit();
+        (code, unannounced(&err))
     }
 }
 
