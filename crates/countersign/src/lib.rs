@@ -24,4 +24,4 @@ pub mod keys {
 }
 
 pub use load::{Countersign, CountersignBuilder, LoadError};
-pub use session::{SessionBuilder, SessionError};
+pub use session::{NegotiatedSession, SessionBuilder, SessionError};

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use countersign_core::{AgentId, Clock, Principal, SessionId, SystemClock};
 use countersign_keys::trusted::{FileError, UntrustedFile, read_trusted};
 use countersign_keys::{RootError, TrustRoot};
-use countersign_registry::{CapabilityRegistry, FileHighWater, LoadOptions, RefreshError, RegistryError};
+use countersign_registry::{
+    CapabilityRegistry, FileHighWater, LoadOptions, NegotiationRequest, RefreshError, RegistryError,
+};
 use countersign_tool_gate::CallStats;
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
 use countersign_tool_gate::SystemTicks;
@@ -26,7 +28,7 @@ pub struct Countersign {
     registry: Arc<CapabilityRegistry>,
     file: Arc<Path>,
     max_bytes: usize,
-    pub(crate) clock: Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
     stats: Arc<CallStats>,
 }
 
@@ -192,7 +194,10 @@ impl Countersign {
     /// Starts a session of `agent` on behalf of `principal`. The host supplies all three names; none comes from the
     /// agent.
     pub fn session(&self, agent: AgentId, session: SessionId, principal: Principal) -> SessionBuilder {
-        SessionBuilder::new(self.clone(), agent, session, principal)
+        let (registry, stats) = (Arc::clone(&self.registry), Arc::clone(&self.stats));
+        let request = NegotiationRequest::new(session, agent);
+        SessionBuilder::over(registry, Arc::clone(&self.clock), request, principal)
+            .gate(|gate| gate.stats(stats))
     }
 
     /// Returns the registry.

@@ -2,25 +2,38 @@ use std::sync::Arc;
 
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record, SessionRecord};
 use countersign_committed_plan::OnBreach;
-use countersign_core::{AgentId, Millis, OutputTag, Principal, SessionId, Timestamp, ToolId};
+use countersign_core::{Clock, Millis, OutputTag, Principal, Timestamp, ToolId};
 use countersign_pinned_ask::{PinError, PinnedAsk};
-use countersign_registry::{AgentClaims, NegotiateError, NegotiationRequest, Wanted};
+use countersign_registry::{
+    AgentClaims, CapabilityRegistry, NegotiateError, NegotiationRequest, SessionContract, Wanted,
+};
 use countersign_tool_gate::{
     ApprovalSettings, OpenError, PlanRootSettings, PlanSettings, ProposalSettings, ToolGate, ToolGateBuilder,
 };
 
-use crate::load::Countersign;
+/// A change of the gate's settings.
+type GateChange = Box<dyn FnOnce(ToolGateBuilder) -> ToolGateBuilder>;
 
 /// Negotiates a session and opens its gate.
 #[must_use]
 pub struct SessionBuilder {
-    countersign: Countersign,
+    registry: Arc<CapabilityRegistry>,
+    clock: Arc<dyn Clock>,
     principal: Principal,
     request: NegotiationRequest,
     goal: Option<String>,
-    approvals: Option<ApprovalSettings>,
-    proposals: Option<ProposalSettings>,
-    more: Vec<Box<dyn FnOnce(ToolGateBuilder) -> ToolGateBuilder>>,
+    changes: Vec<GateChange>,
+}
+
+/// A session that the registry allows and whose goal is pinned. It is not recorded yet, and its gate is not open.
+#[must_use]
+pub struct NegotiatedSession {
+    registry: Arc<CapabilityRegistry>,
+    clock: Arc<dyn Clock>,
+    principal: Principal,
+    contract: SessionContract,
+    goal: Option<PinnedAsk>,
+    changes: Vec<GateChange>,
 }
 
 /// Why a session cannot be opened.
@@ -62,22 +75,22 @@ impl std::fmt::Debug for SessionBuilder {
     }
 }
 
+impl std::fmt::Debug for NegotiatedSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NegotiatedSession").field("contract", &self.contract).finish_non_exhaustive()
+    }
+}
+
 impl SessionBuilder {
-    pub(crate) fn new(
-        countersign: Countersign,
-        agent: AgentId,
-        session: SessionId,
+    /// Starts a session under a registry that the host loaded and follows itself. From files,
+    /// [`Countersign::load`](crate::Countersign::load) does both. `principal` is on whose behalf the agent acts.
+    pub fn over(
+        registry: Arc<CapabilityRegistry>,
+        clock: Arc<dyn Clock>,
+        request: NegotiationRequest,
         principal: Principal,
     ) -> Self {
-        Self {
-            countersign,
-            principal,
-            request: NegotiationRequest::new(session, agent),
-            goal: None,
-            approvals: None,
-            proposals: None,
-            more: Vec::new(),
-        }
+        Self { registry, clock, principal, request, goal: None, changes: Vec::new() }
     }
 
     /// Requests only these tools. Without it, the session has all tools that the registry lists for the agent.
@@ -106,15 +119,13 @@ impl SessionBuilder {
     }
 
     /// Enables approvals.
-    pub fn approvals(mut self, settings: ApprovalSettings) -> Self {
-        self.approvals = Some(settings);
-        self
+    pub fn approvals(self, settings: ApprovalSettings) -> Self {
+        self.gate(|gate| gate.approvals(settings))
     }
 
     /// Enables action proposals, and requires one of every call with a high impact.
-    pub fn proposals(mut self, settings: ProposalSettings) -> Self {
-        self.proposals = Some(settings);
-        self
+    pub fn proposals(self, settings: ProposalSettings) -> Self {
+        self.gate(|gate| gate.proposals(settings))
     }
 
     /// Starts the session with a plan. For a plan that is made after the session is open, use [`ToolGate::start_plan`].
@@ -146,8 +157,19 @@ impl SessionBuilder {
 
     /// Changes further settings of the gate: user checks, limits, tool definitions.
     pub fn gate(mut self, change: impl FnOnce(ToolGateBuilder) -> ToolGateBuilder + 'static) -> Self {
-        self.more.push(Box::new(change));
+        self.changes.push(Box::new(change));
         self
+    }
+
+    /// Negotiates the contract and pins the goal. Records nothing: for a host that opens its record only for a session
+    /// that is allowed.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn negotiate(self) -> Result<NegotiatedSession, SessionError> {
+        let now = self.now()?;
+        let contract = self.registry.negotiate(&self.request, now)?;
+        self.agreed(contract, now)
     }
 
     /// Negotiates the contract, pins the goal, records the session and opens the gate. The gate sends every decision to
@@ -156,50 +178,35 @@ impl SessionBuilder {
     /// # Errors
     /// [`SessionError`]; no gate is opened.
     pub fn open(self, sink: impl AuditSink + 'static) -> Result<ToolGate, SessionError> {
-        let Countersign { clock, .. } = &self.countersign;
-        let now = clock.now().map_err(|_| SessionError::Clock)?;
-        let registry = self.countersign.registry();
-        let contract = match registry.negotiate(&self.request, now) {
+        let now = self.now()?;
+        let contract = match self.registry.negotiate(&self.request, now) {
             Ok(contract) => contract,
             Err(error) => return Err(self.refused(&sink, error, now)),
         };
-        let ask = match &self.goal {
-            Some(goal) => {
-                Some(PinnedAsk::pin(goal, self.request.session(), contract.expires().since(now), now)?)
-            }
-            None => None,
-        };
-        let mut builder = ToolGate::builder(
-            Arc::clone(registry),
-            contract,
-            self.principal,
-            Arc::clone(clock),
-            Arc::new(sink),
-        )
-        .stats(Arc::clone(self.countersign.stats()));
-        if let Some(ask) = ask {
-            builder = builder.pinned_ask(ask);
+        Ok(self.agreed(contract, now)?.open(Arc::new(sink))?)
+    }
+
+    fn now(&self) -> Result<Timestamp, SessionError> {
+        self.clock.now().map_err(|_| SessionError::Clock)
+    }
+
+    fn agreed(self, contract: SessionContract, now: Timestamp) -> Result<NegotiatedSession, SessionError> {
+        let ttl = contract.expires().since(now);
+        let pin = |goal: &String| PinnedAsk::pin(goal, self.request.session(), ttl, now);
+        let goal = self.goal.as_ref().map(pin).transpose()?;
+        let mut changes = self.changes;
+        if let Some(claims) = self.request.agent_claims().cloned() {
+            changes.insert(0, Box::new(|gate| gate.claims(claims)));
         }
-        if let Some(settings) = self.approvals {
-            builder = builder.approvals(settings);
-        }
-        if let Some(settings) = self.proposals {
-            builder = builder.proposals(settings);
-        }
-        if let Some(claims) = self.request.agent_claims() {
-            builder = builder.claims(claims.clone());
-        }
-        for change in self.more {
-            builder = change(builder);
-        }
-        Ok(builder.open()?)
+        let Self { registry, clock, principal, .. } = self;
+        Ok(NegotiatedSession { registry, clock, principal, contract, goal, changes })
     }
 
     /// Records a refused session before the caller gets the error, like a refused call. If it cannot be recorded, the
     /// caller gets the audit error instead.
     fn refused(&self, sink: &impl AuditSink, error: NegotiateError, now: Timestamp) -> SessionError {
         let agent = self.request.agent().clone();
-        let version = self.countersign.registry().view().snapshot().version();
+        let version = self.registry.view().snapshot().version();
         let principal = self.principal.clone();
         let session = self.request.session().clone();
         let mut record = SessionRecord::new(now, session, agent, principal, version, Vec::new(), now);
@@ -212,5 +219,46 @@ impl SessionBuilder {
             Ok(_) => SessionError::Negotiate(error),
             Err(unrecorded) => SessionError::Open(OpenError::Audit(unrecorded)),
         }
+    }
+}
+
+impl NegotiatedSession {
+    /// Returns the contract.
+    #[must_use]
+    pub const fn contract(&self) -> &SessionContract {
+        &self.contract
+    }
+
+    /// Returns the registry.
+    #[must_use]
+    pub const fn registry(&self) -> &Arc<CapabilityRegistry> {
+        &self.registry
+    }
+
+    /// Returns the pinned goal.
+    #[must_use]
+    pub const fn goal(&self) -> Option<&PinnedAsk> {
+        self.goal.as_ref()
+    }
+
+    /// Changes settings of the gate, after those of the builder.
+    pub fn gate(mut self, change: impl FnOnce(ToolGateBuilder) -> ToolGateBuilder + 'static) -> Self {
+        self.changes.push(Box::new(change));
+        self
+    }
+
+    /// Records the session and opens the gate. The gate sends every decision to `sink` before it returns it.
+    ///
+    /// # Errors
+    /// [`OpenError`]; no gate is opened.
+    pub fn open(self, sink: Arc<dyn AuditSink>) -> Result<ToolGate, OpenError> {
+        let mut gate = ToolGate::builder(self.registry, self.contract, self.principal, self.clock, sink);
+        if let Some(goal) = self.goal {
+            gate = gate.pinned_ask(goal);
+        }
+        for change in self.changes {
+            gate = change(gate);
+        }
+        gate.open()
     }
 }
