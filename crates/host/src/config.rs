@@ -1,380 +1,158 @@
-//! The configuration file of the gateway.
+//! The configuration of a session: one struct, whether it comes from a file or from options.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use countersign_action_proposal::{HighImpacts, Profile};
-use countersign_core::{AgentId, Audience, ImpactClass, Millis, Principal, ServerName, SessionId, Timestamp};
-use countersign_tool_gate::RefusalRate;
-use serde::Deserialize;
+use countersign_committed_plan::OnBreach;
+use countersign_core::{AgentId, Audience, Digest, Millis, Principal, RunId, ServerName, SessionId, ToolId};
 
-use crate::error::HostError;
-use crate::export::{self, Exports, MetricsPart, TracesPart};
-use crate::files::{read_text_file, read_trusted_text};
-use crate::inputs::read_trust_root;
-use crate::plans::{Around, PlanPart};
+use crate::plans::Rule;
 use crate::proposals::ProposalPlan;
-use crate::record::{PreparedRecord, RecordPart};
-use crate::report::Reporter;
-use crate::session::{ApprovalPlan, Bindings, SessionPlan, StoreMaking};
-use crate::signals::{SignalsPart, SignalsPlan};
-use crate::time::Span;
+use crate::record::RecordPlan;
+use crate::signals::SignalsPlan;
 
-/// Default file name of a configuration.
-const CONFIG_NAME: &str = "gateway.toml";
-
-/// Default limit on the age of a registry: the default lifetime of `registry sign`.
+/// Default limit on the age of a registry, in words: the default lifetime of `registry sign`.
 pub const DEFAULT_MAX_AGE: &str = "30d";
 
-/// Content of the file, with paths resolved.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+const DEFAULT_MAX_AGE_SECONDS: u32 = 30 * 24 * 60 * 60;
+
+/// Settings of a session. [`prepare`](Self::prepare) reads and checks what they name.
+#[derive(Debug)]
+#[non_exhaustive]
 pub struct Config {
-    registry: RegistryPart,
-    session: SessionPart,
-    /// Source and lifetime of approvals.
-    pub approval: Option<ApprovalPart>,
-    proposals: Option<ProposalsPart>,
-    #[serde(default)]
-    plan: PlanPart,
-    record: RecordPart,
-    signals: Option<SignalsPart>,
-    metrics: Option<MetricsPart>,
-    traces: Option<TracesPart>,
-    /// Limits on memory and waiting times.
-    #[serde(default)]
-    pub limits: LimitsPart,
-    /// The server, and the methods that may pass.
-    pub server: ServerPart,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RegistryPart {
-    file: PathBuf,
-    trust_root: PathBuf,
-    state: PathBuf,
-    max_age: Option<Span>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SessionPart {
-    agent: AgentId,
-    principal: Principal,
-    goal: Option<String>,
-    goal_file: Option<PathBuf>,
-    ttl: Option<Span>,
-    tools: Option<Vec<String>>,
-    #[serde(default)]
-    renew: bool,
-}
-
-/// Source and lifetime of approvals.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ApprovalPart {
-    /// The gate's HMAC key file.
-    pub key_file: PathBuf,
-    /// Store of spent tokens and pending approvals.
-    pub store: PathBuf,
-    audience: Option<Audience>,
-    ttl: Option<Span>,
-    #[serde(default)]
-    store_must_exist: bool,
-}
-
-/// Rules by which action proposals are judged.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ProposalsPart {
-    #[serde(default)]
-    profile: ProfileName,
-    keyring: Option<PathBuf>,
-    evidence_root: Option<PathBuf>,
-    endorsed: Option<PathBuf>,
-    policy: Option<PathBuf>,
-    #[serde(default)]
-    high_impacts: Vec<ImpactClass>,
-    audience: Option<Audience>,
-    max_attestation_age: Option<Span>,
-    store: Option<PathBuf>,
-}
-
-/// A profile, parsed from its name.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(try_from = "String")]
-struct ProfileName(Profile);
-
-impl TryFrom<String> for ProfileName {
-    type Error = countersign_action_proposal::ProfileError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse().map(Self)
-    }
-}
-
-/// The server, and the methods that may pass between it and its client.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct ServerPart {
-    /// The server's name in the registry.
-    pub name: ServerName,
-    /// Further methods of the client that may pass.
-    #[serde(default)]
-    pub methods: Vec<String>,
-    /// Further methods of the server that may pass.
-    #[serde(default)]
-    pub server_methods: Vec<String>,
-}
-
-/// Limits on memory and waiting times. An omitted limit is the gateway's own.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct LimitsPart {
-    /// Longest line of the client, in bytes.
-    pub client_line: Option<usize>,
-    /// Longest line of the server, in bytes.
-    pub server_line: Option<usize>,
-    /// Number of requests that may be unanswered, each way.
-    pub outstanding: Option<usize>,
-    /// Time for the server to list its tools.
-    pub list_wait: Option<Span>,
-    /// Time for answers after the client left.
-    pub drain: Option<Span>,
-}
-
-impl ApprovalPart {
-    /// Returns how long a question may wait, and how long its approval counts.
-    #[must_use]
-    pub fn ttl(&self) -> Millis {
-        self.ttl.map_or(Millis::from_secs(600), |span| span.millis())
-    }
-}
-
-/// Finds the configuration file: the named one, else `gateway.toml` in the current folder, else
-/// `countersign/gateway.toml` in the user's configuration folder.
-///
-/// # Errors
-/// `USAGE` if no file is found.
-pub fn find_config(named: Option<&Path>) -> Result<PathBuf, HostError> {
-    if let Some(path) = named {
-        return Ok(path.to_owned());
-    }
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let user = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
-    let user = user.map(|folder| folder.join("countersign").join(CONFIG_NAME));
-    let found = [Some(PathBuf::from(CONFIG_NAME)), user].into_iter().flatten().find(|path| path.exists());
-    found.ok_or_else(|| {
-        let text = "no configuration: name it with --config, or have gateway.toml in this folder or \
-                    countersign/gateway.toml in your configuration folder";
-        HostError::usage(text)
-    })
+    /// The signed registry.
+    pub registry: PathBuf,
+    /// The trust root.
+    pub trust_root: PathBuf,
+    /// File with the highest registry ever accepted; without it, the mark is remembered only in this process.
+    pub state: Option<PathBuf>,
+    /// Largest age of the registry.
+    pub max_age: Millis,
+    /// Id of the session.
+    pub session: SessionId,
+    /// The agent that makes the calls.
+    pub agent: AgentId,
+    /// On whose behalf the calls are made.
+    pub principal: Principal,
+    /// Length of the session; without it, as long as the registry allows.
+    pub ttl: Option<Millis>,
+    /// Names of tools, `name` or `server:name`; without them, all listed tools of the agent.
+    pub tools: Option<Vec<String>>,
+    /// Server of a tool that is named without one and that several servers have.
+    pub server: Option<ServerName>,
+    /// The goal to pin.
+    pub goal: Option<String>,
+    /// Settings of approvals; without them, no call can be approved.
+    pub approvals: Option<ApprovalConfig>,
+    /// Settings of action proposals; without them, proposals are ignored.
+    pub proposals: Option<ProposalPlan>,
+    /// Settings of the record; without them, no record outlives the process.
+    pub record: Option<RecordPlan>,
+    /// Current definitions of the servers' tools.
+    pub definitions: BTreeMap<ToolId, Digest>,
+    /// Which calls need a plan.
+    pub rule: Rule,
+    /// Response to a call that is not the plan's next one.
+    pub on_breach: OnBreach,
+    /// Settings for watching the agent.
+    pub signals: SignalsPlan,
 }
 
 impl Config {
-    /// Reads a configuration. Unknown members are errors; paths are relative to the file's folder.
-    ///
-    /// # Errors
-    /// A file that cannot be read or trusted, and `CONFIG_MALFORMED`.
-    pub fn read(path: &Path) -> Result<Self, HostError> {
-        let text = read_trusted_text(path)?;
-        let mut config: Self = toml::from_str(&text).map_err(|error| malformed(path, &text, &error))?;
-        let folder = path.parent().unwrap_or_else(|| Path::new(""));
-        let mut paths =
-            vec![&mut config.registry.file, &mut config.registry.trust_root, &mut config.registry.state];
-        paths.extend(&mut config.session.goal_file);
-        if let Some(approval) = &mut config.approval {
-            paths.extend([&mut approval.key_file, &mut approval.store]);
-        }
-        if let Some(proposals) = &mut config.proposals {
-            paths.extend(proposals.paths());
-        }
-        paths.extend(config.plan.paths());
-        paths.extend(config.record.paths());
-        if let Some(signals) = &mut config.signals {
-            paths.extend(signals.paths());
-        }
-        paths.extend(export::paths(&mut config.metrics));
-        for path in paths {
-            *path = folder.join(&*path);
-        }
-        config.record.keep_state_beside(&config.registry.state);
-        Ok(config)
-    }
-
-    /// Prepares the record of the operators' answers: beside the session's log, with the same key.
-    ///
-    /// # Errors
-    /// A trust root, a key or a checkpoint that cannot be read, and a key of the trust root.
-    pub fn answer_record(&self, now: Timestamp, reporter: &Reporter) -> Result<PreparedRecord, HostError> {
-        self.record.plan().prepare(&read_trust_root(&self.registry.trust_root)?, now, reporter)
-    }
-
-    /// Returns the settings for plans.
+    /// Makes a configuration with the defaults: no goal, no approvals, no proposals, no record.
     #[must_use]
-    pub const fn plans(&self) -> &PlanPart {
-        &self.plan
-    }
-
-    /// Refuses settings for plans that contradict each other or the rest of the configuration.
-    ///
-    /// # Errors
-    /// `CONFIG_CONFLICT`, `CONFIG_NO_GOAL`, `CONFIG_NO_APPROVALS`.
-    pub fn check_plans(&self, plans: &PlanPart, session: Option<&SessionId>) -> Result<(), HostError> {
-        plans.check(&Around {
-            has_goal: self.session.goal.is_some() || self.session.goal_file.is_some(),
-            has_approvals: self.approval.is_some(),
-            names_session: session.is_some(),
-        })
-    }
-
-    /// Returns the settings of signals; the default watches the agent for its session only.
-    fn signals(&self) -> Result<SignalsPlan, HostError> {
-        self.signals.as_ref().map_or_else(|| Ok(SignalsPlan::default()), SignalsPart::plan)
-    }
-
-    /// Prepares the exports.
-    ///
-    /// # Errors
-    /// Settings that contradict each other or need a missing feature, and destinations that cannot be used.
-    pub fn exports(&self, reporter: &Reporter) -> Result<Exports, HostError> {
-        Exports::prepare(self.metrics.as_ref(), self.traces.as_ref(), reporter)
-    }
-
-    /// Returns the rate up to which refused messages other than calls have entries of their own.
-    #[must_use]
-    pub fn refused_messages(&self) -> RefusalRate {
-        self.record.refused_messages()
-    }
-
-    /// Returns `true` if the session is renewed when it expires.
-    #[must_use]
-    pub const fn renews(&self) -> bool {
-        self.session.renew
-    }
-
-    /// Returns the plan of the gateway's session.
-    ///
-    /// # Errors
-    /// Settings that contradict each other, and a goal that cannot be read.
-    pub fn plan(&self, session: SessionId) -> Result<SessionPlan, HostError> {
-        let goal = match (&self.session.goal, &self.session.goal_file) {
-            (Some(_), Some(_)) => {
-                return Err(HostError::new("CONFIG_CONFLICT", "`session` has both `goal` and `goal_file`"));
-            }
-            (Some(goal), None) => Some(goal.clone()),
-            (None, Some(path)) => Some(read_text_file(path)?),
-            (None, None) => None,
-        };
-        let max_age = match self.registry.max_age {
-            Some(span) => span.millis(),
-            None => {
-                DEFAULT_MAX_AGE.parse().map_err(|_| HostError::internal("the default age is not a span"))?
-            }
-        };
-        let approvals = match &self.approval {
-            Some(approval) => Some(ApprovalPlan {
-                key: approval.key_file.clone(),
-                run: run_of(&session)?,
-                audience: self.audience()?,
-                store: approval.store.clone(),
-                making: if approval.store_must_exist { StoreMaking::Never } else { StoreMaking::IfMissing },
-                max_lifetime: approval.ttl(),
-                bindings: Bindings::Strict,
-            }),
-            None => None,
-        };
-        let proposals = match &self.proposals {
-            Some(proposals) => Some(self.proposal_plan(proposals)?),
-            None => None,
-        };
-        Ok(SessionPlan {
-            registry: self.registry.file.clone(),
-            trust_root: self.registry.trust_root.clone(),
-            state: Some(self.registry.state.clone()),
-            max_age,
+    pub fn new(
+        registry: PathBuf,
+        trust_root: PathBuf,
+        session: SessionId,
+        agent: AgentId,
+        principal: Principal,
+    ) -> Self {
+        Self {
+            registry,
+            trust_root,
+            state: None,
+            max_age: Millis::from_secs(DEFAULT_MAX_AGE_SECONDS),
             session,
-            agent: self.session.agent.clone(),
-            principal: self.session.principal.clone(),
-            ttl: self.session.ttl.map(|span| span.millis()),
-            tools: self.session.tools.clone(),
-            server: Some(self.server.name.clone()),
-            goal,
-            approvals,
-            proposals,
-            record: Some(self.record.plan()),
-            definitions: std::collections::BTreeMap::new(),
-            signals: self.signals()?,
-        })
-    }
-
-    fn proposal_plan(&self, part: &ProposalsPart) -> Result<ProposalPlan, HostError> {
-        let store = match (&self.approval, &part.store) {
-            (Some(approval), None) => approval.store.clone(),
-            (None, Some(store)) => store.clone(),
-            (Some(_), Some(_)) => {
-                let text =
-                    "attestations are spent in the store of `approval`: `proposals` has none of its own";
-                return Err(HostError::new("CONFIG_CONFLICT", text));
-            }
-            (None, None) => {
-                let text = "`proposals` needs a `store` where there is no `approval`";
-                return Err(HostError::new("CONFIG_NO_STORE", text));
-            }
-        };
-        Ok(ProposalPlan {
-            profile: part.profile.0,
-            keyring: part.keyring.clone(),
-            evidence_root: part.evidence_root.clone(),
-            endorsed: part.endorsed.clone(),
-            policy: part.policy.clone(),
-            high: part.high_impacts.iter().copied().collect::<HighImpacts>(),
-            audience: part.audience.clone().map_or_else(|| self.audience(), Ok)?,
-            max_attestation_age: part.max_attestation_age.map(|span| span.millis()),
-            store: Some(store),
-        })
-    }
-
-    /// Returns the gate's name that approvals bind; by default the server's name.
-    fn audience(&self) -> Result<Audience, HostError> {
-        let named = self.approval.as_ref().and_then(|approval| approval.audience.clone());
-        named.map_or_else(|| audience_of(&self.server.name), Ok)
+            agent,
+            principal,
+            ttl: None,
+            tools: None,
+            server: None,
+            goal: None,
+            approvals: None,
+            proposals: None,
+            record: None,
+            definitions: BTreeMap::new(),
+            rule: Rule::ByTool,
+            on_breach: OnBreach::Halt,
+            signals: SignalsPlan::default(),
+        }
     }
 }
 
-impl ProposalsPart {
-    /// Iterates over all paths in it.
-    fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        let paths = [
-            &mut self.keyring,
-            &mut self.evidence_root,
-            &mut self.endorsed,
-            &mut self.policy,
-            &mut self.store,
-        ];
-        paths.into_iter().flatten()
+/// Settings of approvals.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ApprovalConfig {
+    /// The gate's HMAC key file.
+    pub key: PathBuf,
+    /// The run whose key mints approvals.
+    pub run: RunId,
+    /// This gate's name, which approvals bind.
+    pub audience: Audience,
+    /// Store of spent tokens and pending approvals.
+    pub store: PathBuf,
+    /// Whether the store may be created.
+    pub making: StoreMaking,
+    /// Longest lifetime of a token.
+    pub max_lifetime: Millis,
+    /// Whether a token may omit optional bindings.
+    pub bindings: Bindings,
+}
+
+impl ApprovalConfig {
+    /// Makes settings with the defaults: the store may be created, tokens live for an hour at most, all bindings.
+    #[must_use]
+    pub const fn new(key: PathBuf, run: RunId, audience: Audience, store: PathBuf) -> Self {
+        Self {
+            key,
+            run,
+            audience,
+            store,
+            making: StoreMaking::IfMissing,
+            max_lifetime: Millis::from_secs(60 * 60),
+            bindings: Bindings::Strict,
+        }
     }
 }
 
-/// Returns the run whose key mints a gateway's approvals: the session itself, so that each session has its own key.
-///
-/// # Errors
-/// `INTERNAL`.
-pub fn run_of(session: &SessionId) -> Result<countersign_core::RunId, HostError> {
-    session.as_str().parse().map_err(|_| HostError::internal("a session's id is not a run's"))
+/// Whether opening a session may create the store of spent tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
+pub enum StoreMaking {
+    /// It may. Tokens issued before the creation are then refused.
+    IfMissing,
+    /// It may not: a missing store is an error.
+    Never,
 }
 
-fn audience_of(server: &ServerName) -> Result<Audience, HostError> {
-    server.as_str().parse().map_err(|_| HostError::internal("a server's name is not an audience"))
+/// Whether a token may omit optional bindings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
+pub enum Bindings {
+    /// It may: it was minted with the bindings that its approver knew.
+    Partial,
+    /// It may not.
+    Strict,
 }
 
-/// HostError for a malformed file with the line number, but without the line's text.
-fn malformed(path: &Path, text: &str, error: &toml::de::Error) -> HostError {
-    let message = error.message();
-    let line =
-        error.span().and_then(|span| text.get(..span.start)).map(|before| before.lines().count().max(1));
-    let place = line.map(|line| format!(", near line {line}")).unwrap_or_default();
-    HostError::new("CONFIG_MALFORMED", format!("{message}{place}")).about(path.display())
+#[cfg(test)]
+mod tests {
+    use super::{DEFAULT_MAX_AGE, DEFAULT_MAX_AGE_SECONDS, Millis};
+
+    #[test]
+    fn default_age_is_the_same_in_words() {
+        assert_eq!(DEFAULT_MAX_AGE.parse(), Ok(Millis::from_secs(DEFAULT_MAX_AGE_SECONDS)));
+    }
 }

@@ -9,6 +9,7 @@
 
 pub mod alive;
 pub mod config;
+pub mod config_file;
 pub mod entries;
 pub mod error;
 pub mod export;

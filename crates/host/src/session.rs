@@ -5,126 +5,48 @@ use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use countersign::{NegotiatedSession, SessionBuilder, SessionError};
 use countersign_action_proposal::ProposalVerifier;
 use countersign_approval_token::MemorySpentTokens;
 use countersign_audit_log::{AuditSink, EndReason, MemorySink};
 use countersign_committed_plan::{OnBreach, PlanContext};
 use countersign_core::{
-    AgentId, Audience, Clock, Digest, Millis, Principal, RunId, ServerName, SessionId, SpentTokens,
-    SystemClock, Timestamp, ToolId,
+    AgentId, Clock, Digest, Millis, ServerName, SessionId, SpentTokens, SystemClock, Timestamp, ToolId,
 };
 use countersign_keys::{RunKeys, TrustRoot};
-use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{
     CapabilityRegistry, LoadOptions, MarkError, NegotiationRequest, RegistryError, SessionContract, Wanted,
 };
 use countersign_sqlite::{OpenError as StoreError, SqliteStore};
 use countersign_tool_gate::{
     ApprovalSettings, CallStats, ProposalSettings, RecordedFields, RefusalRate, StartPlanError, ToolGate,
+    ToolGateBuilder,
 };
 
-use crate::error::HostError;
+use crate::config::{ApprovalConfig, Bindings, Config, StoreMaking};
+use crate::error::{HostError, chain};
 use crate::export::Exports;
 use crate::files::{REGISTRY_BYTES, read_trusted_file};
 use crate::follow::follow;
 use crate::inputs::{read_trust_root, run_keys};
 use crate::marks::LateMarks;
 use crate::plans::Rule;
-use crate::proposals::{ProposalPlan, warn_of_older_than_store};
-use crate::record::{OpenRecord, PreparedRecord, RecordPlan, ToldLog};
+use crate::proposals::warn_of_older_than_store;
+use crate::record::{OpenRecord, PreparedRecord, ToldLog};
 use crate::recorded::recorded_failure;
 use crate::report::Reporter;
 use crate::signals::{AlarmKeeper, SignalsPlan};
 use crate::time::now;
 
-/// Settings of a session.
-#[derive(Debug)]
-#[expect(clippy::exhaustive_structs, reason = "the caller fills in every member")]
-pub struct SessionPlan {
-    /// The signed registry.
-    pub registry: PathBuf,
-    /// The trust root.
-    pub trust_root: PathBuf,
-    /// File with the highest registry ever accepted; without it, the mark is remembered only in this process.
-    pub state: Option<PathBuf>,
-    /// Largest age of the registry.
-    pub max_age: Millis,
-    /// Id of the session.
-    pub session: SessionId,
-    /// The agent that makes the calls.
-    pub agent: AgentId,
-    /// On whose behalf the calls are made.
-    pub principal: Principal,
-    /// Length of the session; without it, as long as the registry allows.
-    pub ttl: Option<Millis>,
-    /// Names of tools, `name` or `server:name`; without them, all listed tools of the agent.
-    pub tools: Option<Vec<String>>,
-    /// Server of a tool that is named without one and that several servers have.
-    pub server: Option<ServerName>,
-    /// The goal to pin.
-    pub goal: Option<String>,
-    /// Settings of approvals; without them, no call can be approved.
-    pub approvals: Option<ApprovalPlan>,
-    /// Settings of action proposals; without them, proposals are ignored.
-    pub proposals: Option<ProposalPlan>,
-    /// Settings of the record; without them, no record outlives the process.
-    pub record: Option<RecordPlan>,
-    /// Current definitions of the servers' tools.
-    pub definitions: BTreeMap<ToolId, Digest>,
-    /// Settings for watching the agent.
-    pub signals: SignalsPlan,
-}
-
-/// Settings of approvals.
-#[derive(Debug)]
-#[expect(clippy::exhaustive_structs, reason = "the caller fills in every member")]
-pub struct ApprovalPlan {
-    /// The gate's HMAC key file.
-    pub key: PathBuf,
-    /// The run whose key mints approvals.
-    pub run: RunId,
-    /// This gate's name, which approvals bind.
-    pub audience: Audience,
-    /// Store of spent tokens and pending approvals.
-    pub store: PathBuf,
-    /// Whether the store may be created.
-    pub making: StoreMaking,
-    /// Longest lifetime of a token.
-    pub max_lifetime: Millis,
-    /// Whether a token may omit optional bindings.
-    pub bindings: Bindings,
-}
-
-/// Whether opening a session may create the store of spent tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
-pub enum StoreMaking {
-    /// It may. Tokens issued before the creation are then refused.
-    IfMissing,
-    /// It may not: a missing store is an error.
-    Never,
-}
-
-/// Whether a token may omit optional bindings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
-pub enum Bindings {
-    /// It may: it was minted with the bindings that its approver knew.
-    Partial,
-    /// It may not.
-    Strict,
-}
-
 /// A session that is ready to open: every input was read and checked, and no file was created.
 #[derive(Debug)]
 pub struct PreparedSession {
-    registry: Arc<CapabilityRegistry>,
+    session: NegotiatedSession,
+    request: SessionRequest,
     registry_file: PathBuf,
     marks: Arc<LateMarks>,
-    contract: SessionContract,
-    principal: Principal,
-    ask: Option<PinnedAsk>,
-    approvals: Option<(ApprovalPlan, RunKeys)>,
+    clock: Arc<dyn Clock>,
+    approvals: Option<(ApprovalConfig, RunKeys)>,
     /// The verifier of proposals, and the store in which attestations are spent.
     proposals: Option<(Arc<ProposalVerifier>, Option<PathBuf>)>,
     record: Option<PreparedRecord>,
@@ -232,50 +154,45 @@ struct Stores {
 }
 
 impl PreparedSession {
-    /// Sets the rule that determines which calls need a plan.
-    #[must_use]
-    pub const fn hold_to_plans(mut self, rule: Rule) -> Self {
-        self.rule = rule;
-        self
-    }
-
-    /// Sets the response to a call that is not the plan's next one.
-    #[must_use]
-    pub const fn on_breach(mut self, on_breach: OnBreach) -> Self {
-        self.on_breach = on_breach;
-        self
-    }
-
     /// Returns the context that a plan for this session must have.
     ///
     /// # Errors
     /// [`StartPlanError::NoGoal`], and a context that is not allowed.
     pub fn plan_context(&self) -> Result<PlanContext, StartPlanError> {
-        let goal = self.ask.as_ref().ok_or(StartPlanError::NoGoal)?.digest();
-        let version = self.registry.view().snapshot().version();
-        Ok(PlanContext::new(goal, self.contract.session().clone(), version)?)
+        let goal = self.session.goal().ok_or(StartPlanError::NoGoal)?.digest();
+        let version = self.registry().view().snapshot().version();
+        Ok(PlanContext::new(goal, self.contract().session().clone(), version)?)
     }
 
     /// Returns the negotiated contract.
     #[must_use]
     pub const fn contract(&self) -> &SessionContract {
-        &self.contract
+        self.session.contract()
     }
 
     /// Returns the verified registry.
     #[must_use]
     pub const fn registry(&self) -> &Arc<CapabilityRegistry> {
-        &self.registry
+        self.session.registry()
+    }
+
+    /// Returns a function that negotiates the session anew, for a renewal.
+    pub fn renewal(&self) -> impl Fn(Timestamp) -> Result<SessionContract, HostError> + use<> {
+        let (request, registry) = (self.request.clone(), Arc::clone(self.registry()));
+        move |now| {
+            let request = request.resolve(&registry, now)?;
+            registry.negotiate(&request, now).map_err(|error| HostError::from(error).into_refusal())
+        }
     }
 
     /// Lists the disclosed tools with a definition that the registry pins and that was not given.
     #[must_use]
     pub fn tools_without_definition(&self) -> Vec<&ToolId> {
-        let view = self.registry.view();
+        let view = self.registry().view();
         let is_pinned = |tool: &ToolId| {
             view.snapshot().tool(tool).is_some_and(|rules| rules.entry().definition().is_some())
         };
-        let tools = self.contract.tools().iter();
+        let tools = self.contract().tools().iter();
         tools.filter(|tool| is_pinned(tool) && !self.definitions.contains_key(tool)).collect()
     }
 
@@ -296,43 +213,34 @@ impl PreparedSession {
         let sink = log.clone().map_or_else(|| Arc::new(MemorySink::keeping(0)) as _, |log| log as _);
         let sink = exports.around(sink);
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
-        let session = self.contract.session().clone();
-        follow(&self.registry, self.registry_file, session, Arc::clone(&sink), self.reporter);
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let mut builder = ToolGate::builder(
-            self.registry,
-            self.contract,
-            self.principal,
-            Arc::clone(&clock),
-            Arc::clone(&sink),
-        )
-        .stats(stats)
-        .recorded_fields(self.recorded)
-        .refused_calls(self.refused_calls)
-        .on_breach(self.on_breach);
-        if let Some(ask) = self.ask {
-            builder = builder.pinned_ask(ask);
-        }
+        let id = self.contract().session().clone();
+        follow(self.session.registry(), self.registry_file, id, Arc::clone(&sink), self.reporter);
+        let (recorded, refused_calls, on_breach) = (self.recorded, self.refused_calls, self.on_breach);
+        let mut session = self.session.gate(move |gate| {
+            gate.stats(stats).recorded_fields(recorded).refused_calls(refused_calls).on_breach(on_breach)
+        });
         if self.rule == Rule::Always {
-            builder = builder.plan_first();
+            session = session.gate(ToolGateBuilder::plan_first);
         }
-        if let (Some((plan, keys)), Some(store)) = (self.approvals, &stores.approvals) {
+        if let (Some((config, keys)), Some(store)) = (self.approvals, &stores.approvals) {
             let spent = Arc::clone(store);
-            let settings = ApprovalSettings::new(keys, spent, plan.audience).max_lifetime(plan.max_lifetime);
-            builder = builder.approvals(match plan.bindings {
+            let settings =
+                ApprovalSettings::new(keys, spent, config.audience).max_lifetime(config.max_lifetime);
+            let settings = match config.bindings {
                 Bindings::Partial => settings.dangerous_accept_partial_bindings(),
                 Bindings::Strict => settings,
-            });
+            };
+            session = session.gate(|gate| gate.approvals(settings));
         }
         if let (Some((verifier, _)), Some(spent)) = (self.proposals, stores.attestations) {
-            builder = builder.proposals(ProposalSettings::new(verifier, spent));
+            session = session.gate(|gate| gate.proposals(ProposalSettings::new(verifier, spent)));
         }
         for (tool, definition) in self.definitions {
-            builder = builder.definition(tool, definition);
+            session = session.gate(move |gate| gate.definition(tool, definition));
         }
-        let gate = builder.open()?;
+        let gate = session.open(Arc::clone(&sink))?;
         exports.opened(gate.contract().agent(), log.as_ref());
-        Ok(OpenSession { gate, sink, log, alarm, clock, pending: stores.approvals })
+        Ok(OpenSession { gate, sink, log, alarm, clock: self.clock, pending: stores.approvals })
     }
 
     /// Opens the record and the stores, and restores the agent's state from them. On a failure, a new record is rolled
@@ -356,7 +264,7 @@ impl PreparedSession {
 
     fn watched_stores(&self, record: Option<&OpenRecord>) -> Result<WatchedStores, HostError> {
         let stores = self.stores()?;
-        let agent = self.contract.agent();
+        let agent = self.contract().agent();
         let (stats, alarm) = self.signals.stats(stores.quarantines.clone(), agent, record, &self.reporter)?;
         Ok((stores, stats, alarm))
     }
@@ -364,12 +272,12 @@ impl PreparedSession {
     /// Opens the stores. Equal paths share one store.
     fn stores(&self) -> Result<Stores, HostError> {
         let mut opened: BTreeMap<&Path, Arc<SqliteStore>> = BTreeMap::new();
-        if let Some((plan, _)) = &self.approvals {
-            let store = match plan.making {
-                StoreMaking::IfMissing => open_store(&plan.store)?,
-                StoreMaking::Never => open_existing_store(&plan.store)?,
+        if let Some((config, _)) = &self.approvals {
+            let store = match config.making {
+                StoreMaking::IfMissing => open_store(&config.store)?,
+                StoreMaking::Never => open_existing_store(&config.store)?,
             };
-            opened.insert(&plan.store, Arc::new(store));
+            opened.insert(&config.store, Arc::new(store));
         }
         let approvals = opened.values().next().cloned();
         let mut open = |path| match opened.entry(path) {
@@ -392,76 +300,100 @@ impl PreparedSession {
     }
 }
 
-impl SessionPlan {
-    /// Reads and checks all inputs of the session. Creates no file.
+/// A request for a session, with tools by name.
+#[derive(Clone, Debug)]
+struct SessionRequest {
+    session: SessionId,
+    agent: AgentId,
+    ttl: Option<Millis>,
+    tools: Option<Vec<String>>,
+    server: Option<ServerName>,
+    max_age: Millis,
+}
+
+impl Config {
+    /// Reads and checks all inputs of the session, and negotiates it. Creates no file.
     ///
     /// # Errors
     /// An input that cannot be read or does not verify, and a session that the registry refuses.
     pub fn prepare(self, reporter: &Reporter) -> Result<PreparedSession, HostError> {
         let now = now()?;
-        let approvals = match &self.approvals {
-            Some(plan) => Some(run_keys(&plan.key, &plan.run)?),
+        let approvals = match self.approvals {
+            Some(config) => {
+                let keys = run_keys(&config.key, &config.run)?;
+                Some((config, keys))
+            }
             None => None,
         };
         let root = read_trust_root(&self.trust_root)?;
         let record = self.record.as_ref().map(|record| record.prepare(&root, now, reporter)).transpose()?;
         let marks = Arc::new(LateMarks::new(self.state.as_deref()));
-        let registry = Arc::new(self.load_registry(&root, Arc::clone(&marks), now)?);
+        let registry = load_registry(&self.registry, &root, Arc::clone(&marks), self.max_age, now)?;
         let recorded = self.record.as_ref().map(|record| record.arguments.clone()).unwrap_or_default();
         recorded.check(&registry).map_err(recorded_failure)?;
         let proposals = match &self.proposals {
             Some(plan) => Some((plan.prepare(&root, &registry, now, reporter)?, plan.store.clone())),
             None => None,
         };
-        let contract = self.negotiate(&registry, now)?;
-        let ask = match &self.goal {
-            Some(goal) => {
-                let ttl = contract.expires().since(now);
-                Some(PinnedAsk::pin(goal, contract.session(), ttl, now)?)
-            }
-            None => None,
-        };
+        let Self { session, agent, ttl, tools, server, max_age, .. } = self;
+        let request = SessionRequest { session, agent, ttl, tools, server, max_age };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let wanted = request.resolve(&registry, now)?;
+        let mut builder = SessionBuilder::over(registry, Arc::clone(&clock), wanted, self.principal);
+        if let Some(goal) = &self.goal {
+            builder = builder.goal(goal);
+        }
         Ok(PreparedSession {
-            registry,
+            session: builder.negotiate().map_err(session_error)?,
+            request,
             registry_file: self.registry,
             marks,
-            contract,
-            principal: self.principal,
-            ask,
-            approvals: self.approvals.zip(approvals),
+            clock,
+            approvals,
             proposals,
             record,
             definitions: self.definitions,
             recorded,
             refused_calls: self.record.as_ref().map_or(RefusalRate::CALLS, |record| record.refused_calls),
-            rule: Rule::ByTool,
-            on_breach: OnBreach::Halt,
+            rule: self.rule,
+            on_breach: self.on_breach,
             signals: self.signals,
             reporter: reporter.clone(),
         })
     }
+}
 
-    fn load_registry(
-        &self,
-        root: &TrustRoot,
-        marks: Arc<LateMarks>,
-        now: Timestamp,
-    ) -> Result<CapabilityRegistry, HostError> {
-        let bytes = read_trusted_file(&self.registry, REGISTRY_BYTES)?;
-        let options = LoadOptions::new().with_max_age(self.max_age);
-        CapabilityRegistry::load(&bytes, root, marks, options, now)
-            .map_err(|error| registry_failure(error).about(self.registry.display()))
+/// Maps an error of the facade: a refused session is a refusal.
+fn session_error(error: SessionError) -> HostError {
+    let (code, text) = (error.code(), chain(&error));
+    match error {
+        SessionError::Negotiate(error) => HostError::from(error).into_refusal(),
+        SessionError::Pin(error) => error.into(),
+        SessionError::Open(error) => error.into(),
+        SessionError::Clock | _ => HostError::new(code, text),
     }
+}
 
-    /// Negotiates the session under the current registry.
-    ///
-    /// # Errors
-    /// A session that the registry refuses, and a tool that it does not list.
-    pub fn negotiate(
+fn load_registry(
+    file: &Path,
+    root: &TrustRoot,
+    marks: Arc<LateMarks>,
+    max_age: Millis,
+    now: Timestamp,
+) -> Result<Arc<CapabilityRegistry>, HostError> {
+    let bytes = read_trusted_file(file, REGISTRY_BYTES)?;
+    let registry =
+        CapabilityRegistry::load(&bytes, root, marks, LoadOptions::new().with_max_age(max_age), now);
+    registry.map(Arc::new).map_err(|error| registry_failure(error).about(file.display()))
+}
+
+impl SessionRequest {
+    /// Resolves the tools' names under the registry in force.
+    fn resolve(
         &self,
         registry: &CapabilityRegistry,
         now: Timestamp,
-    ) -> Result<SessionContract, HostError> {
+    ) -> Result<NegotiationRequest, HostError> {
         let mut request = NegotiationRequest::new(self.session.clone(), self.agent.clone());
         if let Some(ttl) = self.ttl {
             request = request.ttl(ttl);
@@ -476,7 +408,7 @@ impl SessionPlan {
                 .collect::<Result<Vec<_>, _>>()?;
             request = request.wanted_tools(Wanted::these(tools));
         }
-        registry.negotiate(&request, now).map_err(|error| HostError::from(error).into_refusal())
+        Ok(request)
     }
 
     /// Resolves a tool's name among the listed tools of the agent.

@@ -16,8 +16,9 @@ use crate::command::plan::goal_digest;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, ask_at_terminal, internal, reporter};
 use crate::time::now;
-use countersign_host::config::{ApprovalPart, Config, find_config, run_of};
+use countersign_host::config_file::{ApprovalPart, ConfigFile, find_config, run_of};
 use countersign_host::inputs::run_keys;
+use countersign_host::plans::PlanPart;
 use countersign_host::random;
 use countersign_host::record::PreparedRecord;
 use countersign_host::session::open_existing_store;
@@ -90,7 +91,7 @@ impl TypedAnswer {
 impl Approve {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let path = find_config(self.config.as_deref())?;
-        let config = Config::read(&path)?;
+        let config = ConfigFile::read(&path)?;
         let approval = config.approval.as_ref().ok_or_else(|| {
             Failure::new("CONFIG_NO_APPROVALS", "the configuration has no `approval`").about(path.display())
         })?;
@@ -342,9 +343,9 @@ fn ask(pending: &PendingApproval, goal: Option<&str>) -> Result<TypedAnswer, Fai
 }
 
 /// Returns the goal's text if the configuration's goal has the digest that the approval binds.
-fn goal_of(config: &Config, binding: &CallBinding) -> Option<String> {
+fn goal_of(config: &ConfigFile, binding: &CallBinding) -> Option<String> {
     let (session, bound) = binding.session().zip(binding.ask())?;
-    let goal = config.plan(session.clone()).ok()?.goal?;
+    let goal = config.config(session.clone(), &PlanPart::default()).ok()?.goal?;
     (goal_digest(&goal, session).ok()? == *bound).then_some(goal)
 }
 

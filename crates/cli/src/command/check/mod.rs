@@ -151,7 +151,7 @@ impl Check {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let proposals = &self.options.proposals;
         let proposal = proposals.read()?;
-        let (session, plan) = self.plan.prepare(self.options.plan()?, self.options.session.as_ref())?;
+        let (session, plan) = self.plan.prepare(self.options.config()?, self.options.session.as_ref())?;
         if let [first, more @ ..] = session.tools_without_definition().as_slice() {
             let others = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
             note(&format!(

@@ -10,10 +10,9 @@ use crate::command::token::DEFAULT_RUN;
 use crate::failure::Failure;
 use crate::minting::minted_ttl;
 use crate::record_args::RecordArgs;
+use countersign_host::config::{ApprovalConfig, Bindings, Config};
 use countersign_host::inputs::read_definitions;
 use countersign_host::random;
-use countersign_host::session::{ApprovalPlan, Bindings, SessionPlan, StoreMaking};
-use countersign_host::signals::SignalsPlan;
 
 /// What the session is opened with.
 #[derive(Debug, Args)]
@@ -93,8 +92,8 @@ impl Options {
         Some(Minting { key_file, run: self.run.to_string(), ttl: minted_ttl(self.approval_ttl) })
     }
 
-    /// Builds the session plan from the options.
-    pub(crate) fn plan(&self) -> Result<SessionPlan, Failure> {
+    /// Builds the configuration from the options.
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
         if self.goal.as_deref() == Some("-") {
             return Err(Failure::usage("--goal cannot be `-`: standard input holds the calls"));
         }
@@ -105,20 +104,17 @@ impl Options {
             Some(session) => session.clone(),
             None => random::id("check")?,
         };
-        let approvals = self.approval_key.as_ref().map(|key| ApprovalPlan {
-            key: key.clone(),
-            run: self.run.clone(),
-            audience: self.audience.clone(),
-            store: self.spent.clone().unwrap_or_else(|| beside(key)),
-            making: StoreMaking::IfMissing,
-            max_lifetime: self.approval_ttl,
-            bindings: if self.dangerous_accept_partial_bindings {
-                Bindings::Partial
-            } else {
-                Bindings::Strict
-            },
+        let approvals = self.approval_key.as_ref().map(|key| {
+            let store = self.spent.clone().unwrap_or_else(|| beside(key));
+            let (run, audience) = (self.run.clone(), self.audience.clone());
+            let mut config = ApprovalConfig::new(key.clone(), run, audience, store);
+            config.max_lifetime = self.approval_ttl;
+            if self.dangerous_accept_partial_bindings {
+                config.bindings = Bindings::Partial;
+            }
+            config
         });
-        let spent = approvals.as_ref().map(|plan| plan.store.clone()).or_else(|| self.spent.clone());
+        let spent = approvals.as_ref().map(|config| config.store.clone()).or_else(|| self.spent.clone());
         let mut definitions = BTreeMap::new();
         for given in &self.definitions {
             let (server, file) = given
@@ -127,23 +123,19 @@ impl Options {
             let server = ServerName::new(server).map_err(|error| Failure::usage(error.to_string()))?;
             definitions.extend(read_definitions(&server, file.as_ref())?);
         }
-        Ok(SessionPlan {
-            registry: self.registry.clone(),
-            trust_root: self.trust_root.clone(),
-            state: self.state.clone(),
-            max_age: self.max_age,
-            session,
-            agent: self.agent.clone(),
-            principal: self.principal.clone(),
-            ttl: self.ttl,
-            tools: self.tools.clone(),
-            server: self.server.clone(),
-            goal: self.goal.clone(),
-            approvals,
-            proposals: self.proposals.plan(&self.audience, spent),
-            record: self.record.plan()?,
-            definitions,
-            signals: SignalsPlan::default(),
-        })
+        let (registry, trust_root) = (self.registry.clone(), self.trust_root.clone());
+        let mut config =
+            Config::new(registry, trust_root, session, self.agent.clone(), self.principal.clone());
+        config.state.clone_from(&self.state);
+        config.max_age = self.max_age;
+        config.ttl = self.ttl;
+        config.tools.clone_from(&self.tools);
+        config.server.clone_from(&self.server);
+        config.goal.clone_from(&self.goal);
+        config.approvals = approvals;
+        config.proposals = self.proposals.plan(&self.audience, spent);
+        config.record = self.record.plan()?;
+        config.definitions = definitions;
+        Ok(config)
     }
 }

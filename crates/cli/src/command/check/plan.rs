@@ -12,7 +12,8 @@ use crate::command::plan::{PlanFile, plan_for};
 use crate::failure::Failure;
 use crate::files::{Source, read_text_file};
 use crate::output::reporter;
-use countersign_host::session::{PreparedSession, SessionPlan};
+use countersign_host::config::Config;
+use countersign_host::session::PreparedSession;
 
 /// The plan that the session starts with.
 #[derive(Debug, Args)]
@@ -32,22 +33,23 @@ impl PlanOptions {
     /// used. Creates no file.
     pub(super) fn prepare(
         &self,
-        mut session: SessionPlan,
+        mut config: Config,
         named: Option<&SessionId>,
     ) -> Result<(PreparedSession, Option<PlanSettings>), Failure> {
         let Some(path) = &self.file else {
             if self.breach.is_given() {
                 return Err(Failure::usage("--on-breach and --breaches are about a plan: they need --plan"));
             }
-            return Ok((session.prepare(&reporter())?, None));
+            return Ok((config.prepare(&reporter())?, None));
         };
         let file =
             PlanFile::read(&Source::File(path.clone())).map_err(|error| error.about(path.display()))?;
         let approval = self.plan_approval.as_ref().map(|path| read_text_file(path)).transpose()?;
         if let (None, Some(own)) = (named, file.session()) {
-            session.session = own.clone();
+            config.session = own.clone();
         }
-        let session = session.prepare(&reporter())?.on_breach(self.breach.on_breach()?);
+        config.on_breach = self.breach.on_breach()?;
+        let session = config.prepare(&reporter())?;
         let settings = PlanSettings::new(checked(file, &session)?);
         Ok((
             session,

@@ -12,7 +12,7 @@ use super::plans::{FirstPlan, PlanFlags, failure, first_plan};
 use super::settings::gateway_settings;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, note, reporter, watch_signals};
-use countersign_host::config::Config;
+use countersign_host::config_file::ConfigFile;
 use countersign_host::interrupt::DRAIN;
 use countersign_host::random;
 use countersign_host::server::Server;
@@ -37,7 +37,7 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         out.leave_to_protocol();
-        let config = Config::read(&self.config)?;
+        let config = ConfigFile::read(&self.config)?;
         let mut plans = config.plans().clone();
         self.plan.override_settings(&mut plans);
         config.check_plans(&plans, self.session.as_ref())?;
@@ -45,11 +45,8 @@ impl Run {
         let reporter = reporter();
         let mut exports = config.exports(&reporter)?;
         let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
-        let on_breach = plans.on_breach()?;
-        let again = config.renews().then(|| config.plan(session.clone())).transpose()?;
-        let prepared = config.plan(session)?.prepare(&reporter)?;
-        let prepared = prepared.hold_to_plans(plans.rule).on_breach(on_breach);
-        let registry = Arc::clone(prepared.registry());
+        let prepared = config.config(session, &plans)?.prepare(&reporter)?;
+        let renewal = config.renews().then(|| prepared.renewal());
         let first = first_plan(&plans, &prepared, &config.server.name)?;
         let interrupt = watch_signals()?;
         let mut server = Server::start(&self.server, &interrupt)?;
@@ -74,9 +71,9 @@ impl Run {
             Box::new(move || watching.look()),
         )
         .notices(|notice| note(&format!("warning {}: {notice}", notice.code())));
-        if let Some(again) = again {
+        if let Some(renewal) = renewal {
             gateway = gateway.renewal(move |now| {
-                again.negotiate(&registry, now).map_err(|failure| {
+                renewal(now).map_err(|failure| {
                     let text = format!("the session is not renewed: {}", failure.line());
                     GatewayNotice::new(failure.code(), text)
                 })

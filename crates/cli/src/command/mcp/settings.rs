@@ -1,6 +1,6 @@
 //! The gateway's settings, from the configuration.
 
-use countersign_host::config::{Config, LimitsPart};
+use countersign_host::config_file::{ConfigFile, LimitsPart};
 use countersign_host::plans::{Approve, PlanPart};
 use countersign_host::time::Span;
 use countersign_mcp::{GatewayLimits, GatewaySettings, PlanApprovals, SettingsError};
@@ -8,7 +8,7 @@ use countersign_mcp::{GatewayLimits, GatewaySettings, PlanApprovals, SettingsErr
 use crate::failure::Failure;
 
 /// Builds the gateway's settings: methods, limits, the lifetime of approvals, plans that the client submits.
-pub(super) fn gateway_settings(config: &Config, plans: &PlanPart) -> Result<GatewaySettings, Failure> {
+pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<GatewaySettings, Failure> {
     let server = &config.server;
     let mut settings = GatewaySettings::new(server.name.clone())
         .with_limits(limits(config.limits)?)

@@ -9,12 +9,11 @@ use countersign_tool_gate::StartPlanError;
 use super::file::{PlanFile, unchecked};
 use crate::failure::Failure;
 use crate::files::Source;
-use crate::output::{internal, reporter};
+use crate::output::reporter;
 use crate::time::now;
-use countersign_host::config::DEFAULT_MAX_AGE;
+use countersign_host::config::Config;
 use countersign_host::random;
-use countersign_host::session::{PreparedSession, SessionPlan};
-use countersign_host::signals::SignalsPlan;
+use countersign_host::session::PreparedSession;
 
 /// A plan's file, and what steps alone are for.
 #[derive(Debug, Args)]
@@ -107,40 +106,23 @@ impl SessionOptions {
         self.registry.is_some()
     }
 
-    /// Builds the plan of a session without approvals and without a record. The session's agent is watched for this
+    /// Builds the configuration of a session without approvals and without a record. The session's agent is watched for this
     /// session only.
-    pub(super) fn session_plan(
-        &self,
-        session: SessionId,
-        server: Option<ServerName>,
-    ) -> Result<SessionPlan, Failure> {
+    pub(super) fn config(&self, session: SessionId, server: Option<ServerName>) -> Result<Config, Failure> {
         let (Some(registry), Some(trust_root), Some(agent)) = (&self.registry, &self.trust_root, &self.agent)
         else {
             return Err(Failure::usage("--registry, --trust-root and --agent are needed"));
         };
         let principal = Principal::new("local").map_err(|error| Failure::usage(error.to_string()))?;
-        let max_age = match self.max_age {
-            Some(max_age) => max_age,
-            None => DEFAULT_MAX_AGE.parse().map_err(|_| internal("the default age is no span"))?,
-        };
-        Ok(SessionPlan {
-            registry: registry.clone(),
-            trust_root: trust_root.clone(),
-            state: self.state.clone(),
-            max_age,
-            session,
-            agent: agent.clone(),
-            principal,
-            ttl: self.ttl,
-            tools: self.tools.clone(),
-            server,
-            goal: self.goal.clone(),
-            approvals: None,
-            proposals: None,
-            record: None,
-            definitions: std::collections::BTreeMap::new(),
-            signals: SignalsPlan::default(),
-        })
+        let (registry, trust_root) = (registry.clone(), trust_root.clone());
+        let mut config = Config::new(registry, trust_root, session, agent.clone(), principal);
+        config.state.clone_from(&self.state);
+        config.max_age = self.max_age.unwrap_or(config.max_age);
+        config.ttl = self.ttl;
+        config.tools.clone_from(&self.tools);
+        config.server = server;
+        config.goal.clone_from(&self.goal);
+        Ok(config)
     }
 
     /// Returns `true` if the next run will have the same session id.
@@ -158,7 +140,7 @@ impl SessionOptions {
 
     /// Prepares a session for its contract only: it decides no call and creates no file.
     pub(super) fn prepare(&self, file: &PlanFile) -> Result<PreparedSession, Failure> {
-        Ok(self.session_plan(self.session_of(file)?, None)?.prepare(&reporter())?)
+        Ok(self.config(self.session_of(file)?, None)?.prepare(&reporter())?)
     }
 }
 

@@ -24,11 +24,11 @@ use crate::files::{Source, read_text};
 use crate::minting::minted_ttl;
 use crate::output::{Output, internal, note, reporter, watch_signals};
 use crate::record_args::RecordArgs;
-use countersign_host::config::Config;
+use countersign_host::config::{ApprovalConfig, Config};
+use countersign_host::config_file::ConfigFile;
+use countersign_host::plans::PlanPart;
 use countersign_host::server::{Client, Server};
-use countersign_host::session::{
-    ApprovalPlan, Bindings, OpenSession, PreparedSession, SessionEnd, SessionPlan, StoreMaking,
-};
+use countersign_host::session::{OpenSession, PreparedSession, SessionEnd};
 use countersign_host::signals::Watch;
 
 #[derive(Debug, Args)]
@@ -125,10 +125,11 @@ impl Run {
             let text = format!("--step-approval: the plan has {}", counted(last, "step"));
             return Err(Failure::new("PLAN_NO_SUCH_STEP", text));
         }
-        let (session, asking) = self.session_plan(&file)?;
-        let server = server_of(file.steps(), session.server.as_ref())?;
-        let goal = session.goal.clone();
-        let session = session.prepare(&reporter())?.on_breach(self.breach.on_breach()?);
+        let (mut config, asking) = self.config(&file)?;
+        let server = server_of(file.steps(), config.server.as_ref())?;
+        let goal = config.goal.clone();
+        config.on_breach = self.breach.on_breach()?;
+        let session = config.prepare(&reporter())?;
         session.plan_context().map_err(|error| refusal(&error))?;
         let plan_file = match &self.file {
             Source::File(path) => file.is_as_committed().then(|| path.display().to_string()),
@@ -157,40 +158,36 @@ impl Run {
         })
     }
 
-    fn session_plan(&self, file: &PlanFile) -> Result<(SessionPlan, Asking), Failure> {
-        let session = self.session.session_of(file)?;
+    fn config(&self, plan: &PlanFile) -> Result<(Config, Asking), Failure> {
+        let session = self.session.session_of(plan)?;
         if let Some(path) = &self.config {
             if self.record.is_given() {
                 return Err(Failure::usage(
                     "--record is for a session without --config, which says it itself",
                 ));
             }
-            let config = Config::read(path)?;
-            let asking = config
+            let file = ConfigFile::read(path)?;
+            let asking = file
                 .approval
                 .as_ref()
                 .map_or(Asking::Nobody, |part| Asking::Filing { config: path.clone(), ttl: part.ttl() });
-            return Ok((config.plan(session)?, asking));
+            return Ok((file.config(session, &PlanPart::default())?, asking));
         }
-        let mut plan = self.session.session_plan(session, self.server.clone())?;
+        let mut config = self.session.config(session, self.server.clone())?;
         if let Some(principal) = &self.principal {
-            plan.principal = principal.clone();
+            config.principal = principal.clone();
         }
-        plan.record = self.record.plan()?;
+        config.record = self.record.plan()?;
         let Some(key) = &self.approval_key else {
-            return Ok((plan, Asking::Nobody));
+            return Ok((config, Asking::Nobody));
         };
         let run = named_or_default(self.run.as_ref())?;
-        plan.approvals = Some(ApprovalPlan {
-            key: key.clone(),
-            run: run.clone(),
-            audience: named_or_default(self.audience.as_ref())?,
-            store: self.spent.clone().unwrap_or_else(|| beside(key)),
-            making: StoreMaking::IfMissing,
-            max_lifetime: self.approval_ttl,
-            bindings: Bindings::Strict,
-        });
-        Ok((plan, Asking::Minting { key_file: key.clone(), run, ttl: minted_ttl(self.approval_ttl) }))
+        let audience = named_or_default(self.audience.as_ref())?;
+        let store = self.spent.clone().unwrap_or_else(|| beside(key));
+        let mut approvals = ApprovalConfig::new(key.clone(), run.clone(), audience, store);
+        approvals.max_lifetime = self.approval_ttl;
+        config.approvals = Some(approvals);
+        Ok((config, Asking::Minting { key_file: key.clone(), run, ttl: minted_ttl(self.approval_ttl) }))
     }
 
     /// Opens the session, starts the plan, runs its calls and prints the trace.
