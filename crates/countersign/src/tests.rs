@@ -61,6 +61,20 @@ fn a_registry_file_leads_to_a_gated_call() {
 }
 
 #[test]
+fn revocation_between_negotiation_and_opening_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    sign(folder.path(), 1, "");
+    let countersign = load(folder.path()).unwrap();
+    let session = session_of(&countersign, "bot", "s1").goal("Find it").negotiate().unwrap();
+    assert_eq!(session.contract().session().as_str(), "s1");
+    sign(folder.path(), 2, r#""bot""#);
+    countersign.reload().unwrap();
+    let gate = session.open(Arc::new(MemorySink::new())).unwrap();
+    let call = ToolCall::new("c", "desk", "search", b"{}");
+    assert_eq!(gate.check(&call).unwrap_err().code(), RejectionCode::AgentRevoked);
+}
+
+#[test]
 fn answers_are_timed_where_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, "");

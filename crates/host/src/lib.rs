@@ -1,7 +1,9 @@
 //! Opens a session from a configuration: files, stores, log, registry watch, signals, exports, server process.
 //!
-//! A configuration comes from a file or from options. All inputs are read and checked before any file is created; then
-//! the session of the facade [`countersign`] is opened over them.
+//! A [`Config`](config::Config) comes from options, or from a file by [`ConfigFile`](config_file::ConfigFile). Its
+//! [`prepare`](config::Config::prepare) reads and checks all inputs and negotiates the session, without creating a file.
+//! [`PreparedSession::open`](session::PreparedSession::open) opens log, stores and the gate of the facade
+//! [`countersign`].
 //!
 //! This crate prints nothing and ends no process. It returns [`HostError`](error::HostError)s with stable codes, and
 //! hands lines for the operator to a [`Reporter`](report::Reporter). It speaks no protocol to an agent, parses no
