@@ -123,6 +123,10 @@ impl ToolGate {
 
 impl ToolGateBuilder {
     /// Pins the session's goal. Without it, a tool whose rule requires the goal is always refused.
+    ///
+    /// A pin for the whole session expires at the same millisecond as its contract: negotiate and pin with one reading
+    /// of the clock. A late [`renew`](ToolGate::renew) then renews the pin too; a pin that ends a millisecond earlier or
+    /// later stays expired.
     pub fn pinned_ask(mut self, ask: PinnedAsk) -> Self {
         self.ask = Some(ask);
         self

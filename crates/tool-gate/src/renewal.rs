@@ -47,9 +47,11 @@ impl ToolGate {
     /// discloses its tool, and only until the end of the contract under which it was accepted.
     ///
     /// No budget is reset: call limits, rates, counts, alarm, quarantine, the plan's position and spent approvals
-    /// belong to the session. The pinned goal is valid at least until the new contract's end; a pin that expired before
-    /// the old contract did stays expired. A noted definition is deleted if the new contract does not disclose its tool.
-    /// The renewal is recorded before it takes effect, as a `session` entry that says `renewed`.
+    /// belong to the session. The pinned goal is valid at least until the new contract's end. An expired pin is renewed
+    /// too if it ended with its contract, at the same millisecond
+    /// ([`ToolGateBuilder::pinned_ask`](crate::ToolGateBuilder::pinned_ask)); any other stays expired. A noted
+    /// definition is deleted if the new contract does not disclose its tool. The renewal is recorded before it takes
+    /// effect, as a `session` entry that says `renewed`.
     ///
     /// Approvals stay valid until their own expiry; like denials, they bind the registry's version. A host that keeps
     /// denials must keep them beyond [`ApprovalRequest::session_ends`](crate::ApprovalRequest::session_ends), which is

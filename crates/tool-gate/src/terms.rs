@@ -45,22 +45,26 @@ pub(crate) enum WithoutPlan {
 pub(crate) struct InForce {
     pub(crate) contract: Arc<SessionContract>,
     pub(crate) ask: Option<Arc<PinnedAsk>>,
+    /// The pin ended with this contract or an earlier one of the session, so it may be renewed late.
+    ends_with_contract: bool,
 }
 
 impl InForce {
     pub(crate) fn new(contract: SessionContract, ask: Option<PinnedAsk>) -> Self {
-        Self { contract: Arc::new(contract), ask: ask.map(Arc::new) }
+        let ends_with_contract = ask.as_ref().is_some_and(|ask| ask.expires() == contract.expires());
+        Self { contract: Arc::new(contract), ask: ask.map(Arc::new), ends_with_contract }
     }
 
     /// Returns the terms of the same session under another contract. Its goal is pinned at least until the new end,
-    /// unless the pin expired before the old contract did.
+    /// unless the pin has expired and never ended with a contract.
     pub(crate) fn under(&self, contract: SessionContract, now: Timestamp) -> Self {
         let ask = self.ask.as_deref().cloned().map(|ask| {
-            // A pin for the whole session ends with its contract, and may be renewed with it later.
-            let expired = ask.expires() <= now && ask.expires() < self.contract.expires();
-            if expired { ask } else { ask.extended_to(contract.expires()) }
+            let may_extend = self.ends_with_contract || ask.expires() > now;
+            if may_extend { ask.extended_to(contract.expires()) } else { ask }
         });
-        Self::new(contract, ask)
+        let next = Self::new(contract, ask);
+        // why: a shorter contract shortens no pin, and the pin then outlives it.
+        Self { ends_with_contract: next.ends_with_contract || self.ends_with_contract, ..next }
     }
 }
 

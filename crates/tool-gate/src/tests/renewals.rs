@@ -266,10 +266,36 @@ fn renewal_does_not_revive_an_expired_goal() {
 }
 
 #[test]
+fn renewal_does_not_revive_a_goal_that_outlived_its_contract() {
+    let world = World::new();
+    let session = SessionId::new("session-1").unwrap();
+    let two_hours = Millis::from_secs(7_200);
+    let pin = PinnedAsk::pin(GOAL, &session, two_hours, world.clock.now().unwrap()).unwrap();
+    let gate = world.full().pinned_ask(pin.clone()).open().unwrap();
+    world.clock.advance(two_hours).unwrap();
+    renew(&world, &gate);
+    assert_eq!(gate.pinned_ask().unwrap().expires(), pin.expires());
+    let asking = ToolCall::new("a", "desk", "asking", b"{}").ask(GOAL);
+    assert_eq!(code(&gate, &asking), Some(AskExpired));
+}
+
+#[test]
 fn goal_that_ended_with_its_contract_is_renewed_with_it() {
     let world = World::new();
     let gate = gate(&world);
     assert_eq!(gate.pinned_ask().unwrap().expires(), gate.contract().expires());
+    end(&world);
+    renew(&world, &gate);
+    assert_eq!(gate.pinned_ask().unwrap().expires(), gate.contract().expires());
+}
+
+#[test]
+fn shorter_contract_does_not_end_late_renewals_of_the_goal() {
+    let world = World::new();
+    let gate = gate(&world);
+    reload(&world, 2, r#""max_session": "1h""#, r#""max_session": "10m""#);
+    renew(&world, &gate);
+    assert!(gate.pinned_ask().unwrap().expires() > gate.contract().expires());
     end(&world);
     renew(&world, &gate);
     assert_eq!(gate.pinned_ask().unwrap().expires(), gate.contract().expires());
