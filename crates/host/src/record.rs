@@ -19,7 +19,7 @@ use countersign_tlog::note::{KeyName, VerifierKeyError};
 use countersign_tool_gate::{RecordedFields, RefusalRate, RefusalRateError};
 use serde::Deserialize;
 
-use crate::error::{HostError, one_line};
+use crate::error::{HostError, chain, one_line};
 use crate::files::read_text_file;
 use crate::interrupt::outlive_file_limit;
 use crate::recorded::ArgumentsPart;
@@ -260,8 +260,9 @@ impl PreparedRecord {
         let (log, number) = Log::open_shared(&folder, options.verify_older_later())
             .map_err(|error| open_failure(&folder, error))?;
         let head = log.head();
-        // Another process may have created it since, and left entries in it.
-        let is_ours = head.size() == 0 && (is_fresh || number != LogNumber::FIRST);
+        // Another process may have created the folder since, or begun the log: its state knows it then.
+        let is_begun = log.start() == LogStart::Begun && head.size() == 0;
+        let is_ours = is_begun && (is_fresh || number != LogNumber::FIRST);
         let (parent, folder) = (folder.clone(), number.folder_in(&folder));
         let made = if is_ours { files_of_new_log(&folder) } else { Vec::new() };
         let log = Arc::new(ToldLog::new(log, folder.clone(), kept, reporter));
@@ -324,13 +325,18 @@ impl OpenRecord {
         RecordLogs::new(Arc::clone(&self.log), self.number, &self.parent, self.first_key.clone(), self.head)
     }
 
-    /// Rolls back the opening: removes the files that it created.
+    /// Rolls back the opening: removes the files that it created. If the state still names the log, the empty log
+    /// stays.
     pub(crate) fn unmake(self) {
         // The caller reports the reason, and a failure to end an unused log does not matter.
         let _ = self.log.end();
-        if !self.made.is_empty() {
-            // The state goes first: it must not name a missing log.
-            let _ = self.log.log().forget_state();
+        // The state goes first: it must not name a missing log.
+        if !self.made.is_empty()
+            && let Err(error) = self.log.log().forget_state()
+        {
+            let text = format!("the new log cannot be rolled back, and stays empty: {}", chain(&error));
+            self.log.reporter().warn_of(&HostError::new(error.code(), text).about(self.folder.display()));
+            return;
         }
         // No other process uses the files while the record is open.
         for path in &self.made {

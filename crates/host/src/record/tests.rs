@@ -1,7 +1,8 @@
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use countersign_audit_log::{
-    AuditSink as _, Direction, GatewayRecord, LogKey, Record, read_log_behind, verify_log,
+    AuditSink as _, Direction, GatewayRecord, Log, LogKey, LogStart, Record, read_log_behind, verify_log,
 };
 use countersign_keys::SigningKey;
 use countersign_merkle::Frontier;
@@ -11,12 +12,32 @@ use crate::entries::{Entries, LogPart};
 use crate::error::HostError;
 use crate::report::Reporter;
 
-fn open(folder: &std::path::Path) -> OpenRecord {
+fn open(folder: &Path) -> OpenRecord {
     let origin = KeyName::new("example.com/log").unwrap();
     let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::Group);
     PreparedRecord { folder: folder.to_owned(), options, kept: Vec::new(), reporter: Reporter::new(|_| {}) }
         .open()
         .unwrap()
+}
+
+fn options(state: &Path) -> LogOptions {
+    LogOptions::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32])).state(state)
+}
+
+/// Opens the record with this state. Appends all lines for the operator to `lines`.
+fn open_with(folder: &Path, state: &Path, lines: &Arc<Mutex<Vec<String>>>) -> OpenRecord {
+    let lines = Arc::clone(lines);
+    let reporter = Reporter::new(move |line| lines.lock().unwrap().push(line.to_owned()));
+    PreparedRecord { folder: folder.to_owned(), options: options(state), kept: Vec::new(), reporter }
+        .open()
+        .unwrap()
+}
+
+/// Returns the paths of a record's folder and of two states in a folder of their own.
+fn two_states(place: &Path) -> (PathBuf, PathBuf, PathBuf) {
+    let states = place.join("states");
+    std::fs::create_dir(&states).unwrap();
+    (place.join("log"), states.join("a.state"), states.join("b.state"))
 }
 
 fn entry(code: &str) -> Record {
@@ -116,4 +137,45 @@ fn a_log_that_lost_entries_since_it_was_opened_is_no_past_to_go_on_from() {
     assert_eq!(earlier(&record).unwrap_err().code(), "AUDIT_CORRUPT");
     std::fs::remove_file(&segment).unwrap();
     assert!(earlier(&record).is_err());
+}
+
+#[test]
+fn new_log_stays_if_its_state_cannot_be_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, state, _) = two_states(place.path());
+    let lines = Arc::default();
+    let first = open_with(&folder, &state, &lines);
+    let second = open_with(&folder, &state, &lines);
+    // The state's folder is unavailable for a moment.
+    let (states, away) = (place.path().join("states"), place.path().join("away"));
+    std::fs::rename(&states, &away).unwrap();
+    second.unmake();
+    std::fs::rename(&away, &states).unwrap();
+    let [line] = lines.lock().unwrap().clone().try_into().unwrap();
+    assert!(line.starts_with("warning AUDIT_STATE: `") && line.contains("stays"), "{line}");
+    assert_eq!(first.logs().at_start().unwrap().len(), 2, "the state knows both logs, and both exist");
+    let (log, number) = Log::open_numbered(&folder, options(&state)).unwrap();
+    assert_eq!((number.to_string().as_str(), log.start()), ("1", LogStart::Resumed));
+}
+
+#[test]
+fn empty_log_that_another_process_began_is_not_rolled_back() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, one, other) = two_states(place.path());
+    let first = open_with(&folder, &one, &Arc::default());
+    // Its process is killed before the first entry.
+    drop(Log::open_numbered(&folder, options(&one)).unwrap());
+    open_with(&folder, &other, &Arc::default()).unmake();
+    assert_eq!(first.logs().at_start().unwrap().len(), 2);
+}
+
+#[test]
+fn new_log_is_rolled_back_with_its_state() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, state, _) = two_states(place.path());
+    let lines = Arc::default();
+    let first = open_with(&folder, &state, &lines);
+    open_with(&folder, &state, &lines).unmake();
+    assert!(!folder.join("1").exists() && lines.lock().unwrap().is_empty());
+    assert_eq!(first.logs().at_start().unwrap().len(), 1);
 }
