@@ -1,6 +1,9 @@
-use countersign_core::{AgentId, CallId, Digest, ImpactClass, Principal, ServerName, SessionId, ToolName};
+use countersign_core::{
+    AgentId, CallFacts, CallId, Digest, ImpactClass, Principal, ServerName, SessionId, ToolName,
+};
 
-/// Facts of the actual call, as the gate knows them. Proposal and attestations are checked against these facts.
+/// Facts of the actual call against which proposal and attestations are checked. A gate knows all of them
+/// ([`of`](Self::of)); an inspection may know some.
 ///
 /// Under [`Profile::Strict`](crate::Profile::Strict) an attestation binds every one of these facts, so a missing fact
 /// refuses every attestation. Under the other profiles an attestation binds the facts that it states, and is refused
@@ -22,6 +25,25 @@ pub struct ProposedCall<'a> {
 }
 
 impl<'a> ProposedCall<'a> {
+    /// Takes the facts of a call that a gate decides.
+    #[must_use]
+    pub fn of(facts: &'a CallFacts) -> Self {
+        Self {
+            tool: Some(facts.tool.name().as_str()),
+            server: Some(facts.tool.server()),
+            args: Some(facts.args),
+            impact: None,
+            call_id: Some(&facts.call_id),
+            principal: Some(&facts.principal),
+            agent: facts.agent.as_ref(),
+            session: facts.session.as_ref(),
+            registry_version: facts.registry_version,
+            ask: facts.ask,
+            plan: facts.plan,
+            evidence_required: false,
+        }
+    }
+
     /// Starts with the tool's name. It is compared byte by byte with the proposal's.
     #[must_use]
     pub fn new(tool: &'a ToolName) -> Self {

@@ -3,33 +3,33 @@
 use std::hint::black_box;
 
 use countersign_approval_token::{
-    ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, VerifyTerms, mint, verify,
+    ApprovalToken, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, VerifyTerms, mint, verify,
 };
 use countersign_canonical_json::Recipe;
 use countersign_core::{
-    AgentId, Audience, CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, SessionId, Timestamp,
-    TokenId, ToolId,
+    AgentId, Audience, CallFacts, CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, SessionId,
+    Timestamp, TokenId, ToolId,
 };
 use countersign_keys::sealed::SealedText;
 use countersign_keys::{Keyring, RunKeys, ServerSecret};
 use criterion::{BatchSize, Criterion};
 
 /// Keys, call and time of all benches. The digest of the arguments is precomputed.
-fn call() -> Result<(RunKeys, CallBinding, Timestamp), Box<dyn std::error::Error>> {
+fn call() -> Result<(RunKeys, CallFacts, Timestamp), Box<dyn std::error::Error>> {
     let keyring = Keyring::new(ServerSecret::new(KeyId::new("2026-01")?, &[7; 32])?);
-    let binding = CallBinding::new(
+    let binding = CallFacts::new(
         CallId::new("call-0001")?,
         ToolId::new("desk", "refund")?,
         Digest::of(b"arguments of 26 bytes long"),
         Recipe::Jcs1,
         Principal::new("alice@example.com")?,
     )
-    .with_agent(AgentId::new("support-bot")?)
-    .with_session(SessionId::new("session-0001")?)
-    .with_definition(Digest::of(b"definition"))
-    .with_ask(Digest::of(b"ask"))
-    .with_registry_version(7)
-    .with_audience(Audience::new("gate-1")?);
+    .agent(AgentId::new("support-bot")?)
+    .session(SessionId::new("session-0001")?)
+    .definition(Digest::of(b"definition"))
+    .ask(Digest::of(b"ask"))
+    .registry_version(7)
+    .audience(Audience::new("gate-1")?);
     Ok((keyring.for_run(&RunId::new("run-0001")?), binding, Timestamp::from_millis(1_000_000)?))
 }
 

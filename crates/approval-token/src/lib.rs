@@ -8,7 +8,6 @@
 //! token ids and keys are arguments, so an engine that replays its workflow mints the same bytes again. A token does
 //! not protect against a holder of the run's key, nor against an approver who does not read the arguments.
 
-mod binding;
 mod denial;
 mod error;
 mod payload;
@@ -22,10 +21,11 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-pub use binding::{CallBinding, asker_of_session};
 pub use denial::{DenialReason, PendingDenial};
 pub use error::{ApprovalError, MintError, PendingError};
-pub use pending::{PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind};
+pub use pending::{
+    PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind, asker_of_session,
+};
 pub use pending_memory::MemoryPendingApprovals;
 pub use proposal_summary::{ClaimSummary, EvidenceForm, EvidenceSummary, ProposalSummary};
 pub use spent::{MemorySpentTokens, SpentApproval};

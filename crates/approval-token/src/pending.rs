@@ -1,10 +1,9 @@
 use std::fmt;
 
 use countersign_canonical_json::{Canonical, Limits, read};
-use countersign_core::{CallId, Millis, OperatorId, SessionId, Timestamp};
+use countersign_core::{CallFacts, CallId, Digest, Millis, OperatorId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::binding::CallBinding;
 use crate::denial::{DenialReason, PendingDenial};
 use crate::error::PendingError;
 use crate::payload::present;
@@ -17,7 +16,7 @@ use crate::token::ApprovalToken;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "WirePending")]
 pub struct PendingApproval {
-    binding: CallBinding,
+    binding: CallFacts,
     args: String,
     requested: Timestamp,
     expires: Timestamp,
@@ -34,7 +33,7 @@ impl PendingApproval {
     /// [`PendingError::Args`] if the arguments do not match the binding, [`PendingError::Ttl`] if the time to live is
     /// zero or out of range.
     pub fn new(
-        binding: CallBinding,
+        binding: CallFacts,
         args: &Canonical,
         requested: Timestamp,
         ttl: Millis,
@@ -59,13 +58,20 @@ impl PendingApproval {
     /// Id of the pending call; the token binds it.
     #[must_use]
     pub const fn id(&self) -> &CallId {
-        self.binding.call_id()
+        &self.binding.call_id
     }
 
     /// Binding that a token will be minted over.
     #[must_use]
-    pub const fn binding(&self) -> &CallBinding {
+    pub const fn binding(&self) -> &CallFacts {
         &self.binding
+    }
+
+    /// Digest of the asker: the session, or the principal if the call states no session. Stores count pending approvals
+    /// per asker. A second agent or principal in one session does not get a second count.
+    #[must_use]
+    pub fn asker(&self) -> Digest {
+        asker_of(&self.binding)
     }
 
     /// Arguments in canonical form. The agent wrote them: escape them before they reach a terminal or a page.
@@ -99,12 +105,12 @@ impl PendingApproval {
     }
 
     fn checked(
-        binding: CallBinding,
+        binding: CallFacts,
         args: &Canonical,
         requested: Timestamp,
         expires: Timestamp,
     ) -> Result<Self, PendingError> {
-        if args.digest() != *binding.args() || args.recipe() != binding.args_recipe() {
+        if args.digest() != binding.args || args.recipe() != binding.args_recipe {
             return Err(PendingError::Args);
         }
         if expires <= requested {
@@ -129,7 +135,7 @@ impl fmt::Debug for PendingApproval {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WirePending {
-    binding: CallBinding,
+    binding: CallFacts,
     args: String,
     requested: Timestamp,
     expires: Timestamp,
@@ -144,7 +150,7 @@ impl TryFrom<WirePending> for PendingApproval {
 
     fn try_from(wire: WirePending) -> Result<Self, PendingError> {
         let args = wire.args.as_bytes();
-        let canonical = read(args, wire.binding.args_recipe(), &Limits::hard_caps());
+        let canonical = read(args, wire.binding.args_recipe, &Limits::hard_caps());
         let canonical = canonical.map_err(|_| PendingError::Args)?;
         if canonical.bytes() != args {
             return Err(PendingError::Args);
@@ -166,6 +172,24 @@ pub enum PendingState {
     Denied,
     /// The call ran under its approval.
     Used,
+}
+
+/// Digest of the asker of a call.
+pub(crate) fn asker_of(facts: &CallFacts) -> Digest {
+    match &facts.session {
+        Some(session) => asker_of_session(session),
+        None => asker_digest(b"principal", facts.principal.as_str()),
+    }
+}
+
+/// Digest of a session as asker ([`PendingApproval::asker`]).
+#[must_use]
+pub fn asker_of_session(session: &SessionId) -> Digest {
+    asker_digest(b"session", session.as_str())
+}
+
+fn asker_digest(kind: &[u8], id: &str) -> Digest {
+    Digest::framed("countersign/asker-1").field(kind).field(id.as_bytes()).finish()
 }
 
 /// Silence after which a session counts as ended: 15 seconds.
@@ -190,10 +214,10 @@ pub enum SessionKind {
 /// or later than its own expiry.
 ///
 /// **Limits.** A store holds at most 1,024 open questions with at most 64 MiB of arguments, plus up to 32 KiB of
-/// proposal summary each. At most 64 of them, with at most 4 MiB, may wait for one session ([`CallBinding::asker`]),
+/// proposal summary each. At most 64 of them, with at most 4 MiB, may wait for one session ([`PendingApproval::asker`]),
 /// so one agent cannot take the room of the others. A question without a session counts under its principal.
 ///
-/// **Denials.** A denial covers the act ([`CallBinding::act`]) and is in force until the session ends
+/// **Denials.** A denial covers the act ([`CallFacts::act`]) and is in force until the session ends
 /// ([`PendingApproval::denied_until`]). Until then the same act cannot be requested again, so an agent cannot wear an
 /// approver down. Another registry version, definition, goal or session makes another act. A denial occupies one of
 /// the session's 64 places while it is in force: after 64 denials an agent that varies its arguments can request
@@ -208,7 +232,7 @@ pub enum SessionKind {
 /// under a new id, since tokens bind the id. Decisions on the old id do not apply to the new one.
 pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// Requests approval at the time [`PendingApproval::requested`]. Returns the id to approve: the id of an open
-    /// question about the same act ([`CallBinding::act`]) if there is one, so that retries do not pile up. A question
+    /// question about the same act ([`CallFacts::act`]) if there is one, so that retries do not pile up. A question
     /// whose approval has expired is closed, and the new one is added.
     ///
     /// # Errors
@@ -285,7 +309,7 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`PendingError::Unavailable`].
-    fn find_denied(&self, act: &CallBinding, now: Timestamp) -> Result<Option<PendingDenial>, PendingError>;
+    fn find_denied(&self, act: &CallFacts, now: Timestamp) -> Result<Option<PendingDenial>, PendingError>;
 
     /// Finds the unexpired token stored for the same act, whatever the call id of the retry and the expiry of the
     /// question. The token binds the returned id.
@@ -294,7 +318,7 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unavailable`].
     fn find_approved(
         &self,
-        act: &CallBinding,
+        act: &CallFacts,
         now: Timestamp,
     ) -> Result<Option<(CallId, ApprovalToken)>, PendingError>;
 

@@ -1,11 +1,11 @@
 use std::collections::{BTreeMap, HashMap};
 
-use countersign_core::{CallId, Digest, OperatorId, SessionId, Timestamp};
+use countersign_core::{CallFacts, CallId, Digest, OperatorId, SessionId, Timestamp};
 use parking_lot::Mutex;
 
-use crate::binding::{CallBinding, asker_of_session};
 use crate::denial::{DenialReason, PendingDenial};
 use crate::error::PendingError;
+use crate::pending::asker_of_session;
 use crate::pending::{PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind};
 use crate::token::ApprovalToken;
 
@@ -130,7 +130,7 @@ impl PendingApprovals for MemoryPendingApprovals {
         let mut kept = self.kept.lock();
         let Kept { entries, denied, sessions } = &mut *kept;
         // A request is a sign of life.
-        if let Some(alive) = sessions.get_mut(&pending.binding().asker()).and_then(|it| it.alive.as_mut()) {
+        if let Some(alive) = sessions.get_mut(&pending.asker()).and_then(|it| it.alive.as_mut()) {
             *alive = now;
         }
         // Withdrawn questions are closed and take no room.
@@ -148,7 +148,7 @@ impl PendingApprovals for MemoryPendingApprovals {
         if entries.values().any(|item| item.pending.id() == pending.id()) {
             return Err(PendingError::Conflict);
         }
-        let asker = pending.binding().asker();
+        let asker = pending.asker();
         let of_asker = || {
             entries.values().filter(|item| item.asker == asker && item.is_waiting(now) && item.is_open(now))
         };
@@ -215,7 +215,7 @@ impl PendingApprovals for MemoryPendingApprovals {
     }
 
     fn has_session_ended(&self, pending: &PendingApproval, now: Timestamp) -> Result<bool, PendingError> {
-        Ok(self.kept.lock().has_ended(&pending.binding().asker(), now))
+        Ok(self.kept.lock().has_ended(&pending.asker(), now))
     }
 
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError> {
@@ -258,7 +258,7 @@ impl PendingApprovals for MemoryPendingApprovals {
         Ok(())
     }
 
-    fn find_denied(&self, act: &CallBinding, now: Timestamp) -> Result<Option<PendingDenial>, PendingError> {
+    fn find_denied(&self, act: &CallFacts, now: Timestamp) -> Result<Option<PendingDenial>, PendingError> {
         let act = act.act();
         let kept = self.kept.lock();
         let denial = kept.denied.iter().rfind(|denial| denial.act == act && now < denial.until);
@@ -268,7 +268,7 @@ impl PendingApprovals for MemoryPendingApprovals {
 
     fn find_approved(
         &self,
-        act: &CallBinding,
+        act: &CallFacts,
         now: Timestamp,
     ) -> Result<Option<(CallId, ApprovalToken)>, PendingError> {
         let act = act.act();

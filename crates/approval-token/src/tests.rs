@@ -15,14 +15,13 @@ mod vector;
 
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_core::{
-    AgentId, Audience, CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, SessionId, Timestamp,
-    TokenId, ToolId,
+    AgentId, Audience, CallFacts, CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, SessionId,
+    Timestamp, TokenId, ToolId,
 };
 use countersign_keys::{Keyring, RunKeys, ServerSecret};
 
 use crate::{
-    Approval, ApprovalError, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, Partial, VerifyTerms,
-    mint, verify,
+    Approval, ApprovalError, ApprovalToken, DEFAULT_TTL_CAP, MintTerms, Partial, VerifyTerms, mint, verify,
 };
 
 const SKEW: Millis = Millis::from_secs(5);
@@ -51,8 +50,8 @@ fn canonical(json: &str) -> Canonical {
 }
 
 /// A call with the mandatory fields only.
-fn bare(call: &str) -> CallBinding {
-    CallBinding::new(
+fn bare(call: &str) -> CallFacts {
+    CallFacts::new(
         CallId::new(call).unwrap(),
         ToolId::new("desk", "refund").unwrap(),
         canonical(r#"{"amount":10,"lines":[1,2],"to":{"name":"bob"}}"#).digest(),
@@ -62,15 +61,15 @@ fn bare(call: &str) -> CallBinding {
 }
 
 /// A call with every field.
-fn full(call: &str) -> CallBinding {
+fn full(call: &str) -> CallFacts {
     bare(call)
-        .with_agent(AgentId::new("bot").unwrap())
-        .with_session(SessionId::new("s-1").unwrap())
-        .with_definition(Digest::of(b"definition"))
-        .with_ask(Digest::of(b"ask"))
-        .with_plan(Digest::of(b"plan"))
-        .with_registry_version(7)
-        .with_audience(Audience::new("gate-1").unwrap())
+        .agent(AgentId::new("bot").unwrap())
+        .session(SessionId::new("s-1").unwrap())
+        .definition(Digest::of(b"definition"))
+        .ask(Digest::of(b"ask"))
+        .plan(Digest::of(b"plan"))
+        .registry_version(7)
+        .audience(Audience::new("gate-1").unwrap())
 }
 
 /// Terms of an approver, issued at `issued` ms for `ttl` seconds.
@@ -84,7 +83,7 @@ fn terms(token: &str) -> MintTerms {
     terms_of(token, "olga", 1_000_000, 60)
 }
 
-fn minted(binding: &CallBinding, terms: &MintTerms) -> ApprovalToken {
+fn minted(binding: &CallFacts, terms: &MintTerms) -> ApprovalToken {
     mint(&keys(), binding, terms, DEFAULT_TTL_CAP).unwrap()
 }
 
@@ -92,7 +91,7 @@ fn token(call: &str, id: &str) -> ApprovalToken {
     minted(&full(call), &terms(id))
 }
 
-fn check(token: &ApprovalToken, binding: &CallBinding) -> Result<Approval, ApprovalError> {
+fn check(token: &ApprovalToken, binding: &CallFacts) -> Result<Approval, ApprovalError> {
     verify(token, &keys(), binding, at(1_000_000), &STRICT)
 }
 

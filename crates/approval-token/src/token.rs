@@ -1,12 +1,11 @@
 use std::fmt;
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
-use countersign_core::{AgentId, Millis, OperatorId, Timestamp, TokenId, look_alike};
+use countersign_core::{AgentId, CallFacts, Millis, OperatorId, Timestamp, TokenId, look_alike};
 use countersign_keys::RunKeys;
 use countersign_keys::sealed::{SealedText, seal};
 use serde::Deserialize as _;
 
-use crate::binding::CallBinding;
 use crate::error::{ApprovalError, MintError};
 use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
 
@@ -41,14 +40,14 @@ impl MintTerms {
 /// Mints the token that approves one call in one run. Equal inputs give equal bytes.
 ///
 /// ```
-/// use countersign_approval_token::{CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, VerifyTerms, mint, verify};
+/// use countersign_approval_token::{DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, VerifyTerms, mint, verify};
 /// use countersign_canonical_json::Recipe;
-/// use countersign_core::{CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, Timestamp, TokenId, ToolId};
+/// use countersign_core::{CallFacts, CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, Timestamp, TokenId, ToolId};
 /// use countersign_keys::{Keyring, ServerSecret};
 /// let keyring = Keyring::new(ServerSecret::new(KeyId::new("k1")?, &[7; 32])?);
 /// let keys = keyring.for_run(&RunId::new("run-1")?);
 /// let (call, tool) = (CallId::new("call-1")?, ToolId::new("desk", "refund")?);
-/// let binding = CallBinding::new(call, tool, Digest::of(b"{}"), Recipe::Jcs1, Principal::new("alice")?);
+/// let binding = CallFacts::new(call, tool, Digest::of(b"{}"), Recipe::Jcs1, Principal::new("alice")?);
 /// let (now, skew) = (Timestamp::from_millis(1_000)?, Millis::from_secs(5));
 /// let spent = MemorySpentTokens::since(now);
 /// let terms = MintTerms::new(TokenId::new("t1")?, OperatorId::new("bob")?, now, Millis::from_secs(60));
@@ -65,17 +64,17 @@ impl MintTerms {
 /// or the registry version is above 2^53 - 1.
 pub fn mint(
     keys: &RunKeys,
-    binding: &CallBinding,
+    binding: &CallFacts,
     terms: &MintTerms,
     cap: Millis,
 ) -> Result<ApprovalToken, MintError> {
     if terms.ttl.is_zero() || terms.ttl > cap {
         return Err(MintError::Ttl);
     }
-    if is_self_approval(terms.approver.as_str(), binding.agent()) {
+    if is_self_approval(terms.approver.as_str(), binding.agent.as_ref()) {
         return Err(MintError::SelfApproval);
     }
-    if binding.registry_version().is_some_and(|version| version > MAX_VERSION) {
+    if binding.registry_version.is_some_and(|version| version > MAX_VERSION) {
         return Err(MintError::Binding);
     }
     let expires = terms.issued.checked_add(terms.ttl).map_err(|_| MintError::Time)?;
@@ -84,20 +83,20 @@ pub fn mint(
         recipe: RECIPE,
         key_id: key_id.as_str(),
         token_id: terms.token_id.as_str(),
-        call_id: binding.call_id().as_str(),
-        server: binding.tool().server().as_str(),
-        tool: binding.tool().name().as_str(),
-        definition: binding.definition().copied(),
-        args: *binding.args(),
-        args_recipe: binding.args_recipe().as_str(),
-        principal: binding.principal().as_str(),
-        agent: binding.agent().map(AgentId::as_str),
-        session: binding.session().map(|id| id.as_str()),
+        call_id: binding.call_id.as_str(),
+        server: binding.tool.server().as_str(),
+        tool: binding.tool.name().as_str(),
+        definition: binding.definition,
+        args: binding.args,
+        args_recipe: binding.args_recipe.as_str(),
+        principal: binding.principal.as_str(),
+        agent: binding.agent.as_ref().map(AgentId::as_str),
+        session: binding.session.as_ref().map(|id| id.as_str()),
         run: keys.run().as_str(),
-        ask: binding.ask().copied(),
-        plan: binding.plan().copied(),
-        registry_version: binding.registry_version(),
-        audience: binding.audience().map(|id| id.as_str()),
+        ask: binding.ask,
+        plan: binding.plan,
+        registry_version: binding.registry_version,
+        audience: binding.audience.as_ref().map(|id| id.as_str()),
         approver: terms.approver.as_str(),
         issued: terms.issued,
         expires,

@@ -1,10 +1,10 @@
 use countersign_core::{
-    AgentId, KeyId, Millis, OperatorId, SpendError, SpentId, SpentTokens, Ticket, Timestamp, TokenId,
+    AgentId, CallFacts, KeyId, Millis, OperatorId, SpendError, SpentId, SpentTokens, Ticket, Timestamp,
+    TokenId,
 };
 use countersign_keys::RunKeys;
 use serde::Deserialize as _;
 
-use crate::binding::CallBinding;
 use crate::error::ApprovalError;
 use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
 use crate::spent::{SpentApproval, spent_id};
@@ -75,7 +75,7 @@ impl VerifyTerms {
 pub fn verify(
     token: &ApprovalToken,
     keys: &RunKeys,
-    binding: &CallBinding,
+    binding: &CallFacts,
     now: Timestamp,
     terms: &VerifyTerms,
 ) -> Result<Approval, ApprovalError> {
@@ -90,7 +90,7 @@ pub fn verify(
     same(payload.key_id == key_id.as_str(), "other-key")?;
     same(payload.run == keys.run().as_str(), "other-run")?;
     compare(&payload, binding, terms.partial)?;
-    same(!is_self_approval(payload.approver, binding.agent()), "self-approval")?;
+    same(!is_self_approval(payload.approver, binding.agent.as_ref()), "self-approval")?;
     same(payload.issued < payload.expires, "times")?;
     same(payload.expires.since(payload.issued) <= terms.max_lifetime, "lifetime")?;
     same(payload.issued <= now.saturating_add(terms.skew), "not-yet")?;
@@ -106,21 +106,21 @@ pub fn verify(
     Ok(Approval { token_id, approver, key_id: key_id.clone(), issued, expires, spent_id })
 }
 
-fn compare(payload: &Payload<'_>, binding: &CallBinding, partial: Partial) -> Result<(), ApprovalError> {
-    same(payload.call_id == binding.call_id().as_str(), "other-call")?;
-    same(payload.server == binding.tool().server().as_str(), "other-server")?;
-    same(payload.tool == binding.tool().name().as_str(), "other-tool")?;
-    same(payload.args == *binding.args(), "other-args")?;
-    same(payload.args_recipe == binding.args_recipe().as_str(), "other-args-recipe")?;
-    same(payload.principal == binding.principal().as_str(), "other-principal")?;
-    optional(payload.definition.as_ref(), binding.definition(), partial, "other-definition")?;
-    optional(payload.agent, binding.agent().map(AgentId::as_str), partial, "other-agent")?;
-    optional(payload.session, binding.session().map(|id| id.as_str()), partial, "other-session")?;
-    optional(payload.ask.as_ref(), binding.ask(), partial, "other-ask")?;
-    optional(payload.plan.as_ref(), binding.plan(), partial, "other-plan")?;
-    let (carried, known) = (payload.registry_version, binding.registry_version());
+fn compare(payload: &Payload<'_>, binding: &CallFacts, partial: Partial) -> Result<(), ApprovalError> {
+    same(payload.call_id == binding.call_id.as_str(), "other-call")?;
+    same(payload.server == binding.tool.server().as_str(), "other-server")?;
+    same(payload.tool == binding.tool.name().as_str(), "other-tool")?;
+    same(payload.args == binding.args, "other-args")?;
+    same(payload.args_recipe == binding.args_recipe.as_str(), "other-args-recipe")?;
+    same(payload.principal == binding.principal.as_str(), "other-principal")?;
+    optional(payload.definition.as_ref(), binding.definition.as_ref(), partial, "other-definition")?;
+    optional(payload.agent, binding.agent.as_ref().map(AgentId::as_str), partial, "other-agent")?;
+    optional(payload.session, binding.session.as_ref().map(|id| id.as_str()), partial, "other-session")?;
+    optional(payload.ask.as_ref(), binding.ask.as_ref(), partial, "other-ask")?;
+    optional(payload.plan.as_ref(), binding.plan.as_ref(), partial, "other-plan")?;
+    let (carried, known) = (payload.registry_version, binding.registry_version);
     optional(carried.as_ref(), known.as_ref(), partial, "other-registry-version")?;
-    optional(payload.audience, binding.audience().map(|id| id.as_str()), partial, "other-audience")
+    optional(payload.audience, binding.audience.as_ref().map(|id| id.as_str()), partial, "other-audience")
 }
 
 const fn same(equal: bool, reason: &'static str) -> Result<(), ApprovalError> {

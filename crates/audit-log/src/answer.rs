@@ -1,4 +1,4 @@
-use countersign_core::{AgentId, Digest, OperatorId, SessionId, Timestamp, TokenId};
+use countersign_core::{AgentId, CallFacts, Digest, OperatorId, SessionId, Timestamp, TokenId};
 
 use crate::{Escaped, RecordedTool};
 
@@ -54,6 +54,18 @@ pub struct AnswerRecord {
 }
 
 impl AnswerRecord {
+    /// Builds one about the call or plan that a question names, without reason or token.
+    #[must_use]
+    pub fn about(time: Timestamp, asked: &CallFacts, verdict: AnswerVerdict, approver: OperatorId) -> Self {
+        let (call_id, tool) = (asked.call_id.as_str(), RecordedTool::from(&asked.tool));
+        Self {
+            session: asked.session.clone(),
+            agent: asked.agent.clone(),
+            plan: asked.plan,
+            ..Self::new(time, call_id, tool, asked.args, verdict, approver)
+        }
+    }
+
     /// Builds one without session, agent, plan, reason or token.
     #[must_use]
     pub fn new(

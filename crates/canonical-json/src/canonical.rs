@@ -1,9 +1,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use countersign_core::Digest;
+use countersign_core::{Digest, Recipe};
 
-use crate::recipe::Recipe;
 use crate::tape::{Node, Tape};
 use crate::value::ValueRef;
 use crate::write::write_value;

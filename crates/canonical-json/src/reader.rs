@@ -1,12 +1,11 @@
 use std::cmp::Ordering;
 
-use countersign_core::Digest;
+use countersign_core::{Digest, Recipe};
 
 use crate::canonical::Canonical;
 use crate::error::{JsonError, JsonErrorKind};
 use crate::limits::Limits;
 use crate::number;
-use crate::recipe::Recipe;
 use crate::scan::Scanner;
 use crate::tape::{Node, Tape, compare_utf16, narrow};
 use crate::write::write_value;

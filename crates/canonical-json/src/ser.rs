@@ -1,10 +1,10 @@
+use countersign_core::Recipe;
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 
 use crate::canonical::Canonical;
 use crate::error::JsonError;
 use crate::limits::Limits;
 use crate::reader::read;
-use crate::recipe::Recipe;
 use crate::value::{Kind, ValueRef};
 
 /// The value has no canonical form.

@@ -1,7 +1,6 @@
 //! The command that approves one call: `token mint` with every binding.
 
-use countersign_approval_token::CallBinding;
-use countersign_core::Millis;
+use countersign_core::{CallFacts, Millis};
 
 /// Returns the lifetime of a minted token: 10 minutes, or the gate's maximum if that is shorter.
 pub(crate) fn minted_ttl(most: Millis) -> Millis {
@@ -9,20 +8,20 @@ pub(crate) fn minted_ttl(most: Millis) -> Millis {
 }
 
 /// Lists the bindings of a token except the arguments, by their option names in `token mint`.
-pub(crate) fn bound(binding: &CallBinding) -> Vec<(&'static str, String)> {
+pub(crate) fn bound(binding: &CallFacts) -> Vec<(&'static str, String)> {
     let mut bound = vec![
-        ("call-id", binding.call_id().to_string()),
-        ("server", binding.tool().server().to_string()),
-        ("tool", binding.tool().name().to_string()),
-        ("principal", binding.principal().to_string()),
+        ("call-id", binding.call_id.to_string()),
+        ("server", binding.tool.server().to_string()),
+        ("tool", binding.tool.name().to_string()),
+        ("principal", binding.principal.to_string()),
     ];
-    bound.extend(binding.agent().map(|agent| ("agent", agent.to_string())));
-    bound.extend(binding.session().map(|session| ("session", session.to_string())));
-    bound.extend(binding.audience().map(|audience| ("audience", audience.to_string())));
-    bound.extend(binding.definition().map(|definition| ("definition", definition.to_string())));
-    bound.extend(binding.ask().map(|goal| ("ask", goal.to_string())));
-    bound.extend(binding.plan().map(|plan| ("plan", plan.to_string())));
-    bound.extend(binding.registry_version().map(|version| ("registry-version", version.to_string())));
+    bound.extend(binding.agent.as_ref().map(|agent| ("agent", agent.to_string())));
+    bound.extend(binding.session.as_ref().map(|session| ("session", session.to_string())));
+    bound.extend(binding.audience.as_ref().map(|audience| ("audience", audience.to_string())));
+    bound.extend(binding.definition.as_ref().map(|definition| ("definition", definition.to_string())));
+    bound.extend(binding.ask.as_ref().map(|goal| ("ask", goal.to_string())));
+    bound.extend(binding.plan.as_ref().map(|plan| ("plan", plan.to_string())));
+    bound.extend(binding.registry_version.map(|version| ("registry-version", version.to_string())));
     bound
 }
 
@@ -31,7 +30,7 @@ pub(crate) fn mint_words(
     key_file: &str,
     run: &str,
     ttl: Millis,
-    binding: &CallBinding,
+    binding: &CallFacts,
     args_file: &str,
 ) -> Vec<String> {
     let first = [("key-file", key_file.to_owned()), ("run", run.to_owned())];

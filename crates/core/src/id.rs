@@ -48,12 +48,13 @@ fn check_id(what: &'static str, text: &str) -> Result<(), IdError> {
     Ok(())
 }
 
-/// Defines a validated string newtype. Serde uses the same constructor as the program.
+/// Defines a validated string newtype. Serde uses the same constructor as the program. A clone shares the text: the
+/// facts of each call name session, agent and principal.
 macro_rules! string_newtype {
     ($(#[$doc:meta])* $name:ident, $what:literal, $check:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Box<str>);
+        pub struct $name(std::sync::Arc<str>);
 
         impl $name {
             /// Validates the text.

@@ -1,15 +1,17 @@
-//! Shared vocabulary of the Countersign crates: ids, digests, impact classes, time in whole milliseconds, the clock and
-//! the spent set.
+//! Shared vocabulary of the Countersign crates: ids, digests, recipes, impact classes, the facts of a call, time in whole
+//! milliseconds, the clock and the spent set.
 //!
 //! This crate does no I/O but reading the system's clock, and contains no policy. Every value of its types is valid by
 //! construction: `FromStr`, `TryFrom` and `Deserialize` run the same check.
 
+mod call_facts;
 mod clock;
 mod coded;
 mod digest;
 mod error_chain;
 mod id;
 mod impact;
+mod recipe;
 pub mod rfc3339;
 mod spent;
 mod text;
@@ -19,6 +21,7 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
+pub use call_facts::CallFacts;
 pub use clock::{Clock, ClockError, ManualClock, SystemClock};
 pub use coded::Coded;
 pub use digest::{Digest, DigestBuilder, DigestError};
@@ -28,6 +31,7 @@ pub use id::{
     StoreId, TokenId,
 };
 pub use impact::{ImpactClass, ImpactError};
+pub use recipe::{Recipe, RecipeError};
 pub use spent::{SpendError, SpentId, SpentTokens, Ticket};
 pub use text::{escape_hidden, is_hidden, look_alike, lookalike_keys};
 pub use time::{Millis, TimeError, Timestamp};

@@ -150,3 +150,17 @@ fn names_that_differ_in_case_or_script_look_alike() {
         assert!(!look_alike(one, other), "{one:?} {other:?}");
     }
 }
+
+#[test]
+fn a_recipe_has_one_spelling() {
+    for recipe in Recipe::ALL {
+        assert_eq!(recipe.to_string().parse(), Ok(recipe));
+        assert_eq!(serde_json::to_value(recipe).unwrap(), recipe.as_str());
+        assert_eq!(serde_json::from_value::<Recipe>(recipe.as_str().into()).unwrap(), recipe);
+    }
+    assert_eq!(Recipe::default(), Recipe::Jcs1);
+    for other in ["", "JCS-1", "jcs-2", "jcs-1 ", "rfc-8785", "none", "pic-cjson", "PIC-CJSON-1"] {
+        assert_eq!(other.parse::<Recipe>(), Err(RecipeError));
+        assert!(serde_json::from_value::<Recipe>(other.into()).is_err());
+    }
+}

@@ -2,9 +2,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use countersign_approval_token::{
-    ApprovalToken, CallBinding, PendingApproval, PendingApprovals, PendingDenial, PendingError,
+    ApprovalToken, PendingApproval, PendingApprovals, PendingDenial, PendingError,
 };
-use countersign_core::{CallId, Digest, Millis, Timestamp, ToolId};
+use countersign_core::{CallFacts, CallId, Digest, Millis, Timestamp, ToolId};
 use countersign_tool_gate::{ApprovalRequest, RejectionCode};
 use parking_lot::Mutex;
 
@@ -17,7 +17,7 @@ pub(crate) enum Answer {
     /// Approved; the token binds this call id.
     Approved(CallId, ApprovalToken),
     /// Denied by an approver.
-    Denied(Box<CallBinding>, PendingDenial),
+    Denied(Box<CallFacts>, PendingDenial),
 }
 
 /// A question that waits for an answer.
@@ -37,7 +37,7 @@ pub(crate) struct Question {
 pub(crate) struct Approvals {
     store: Arc<dyn PendingApprovals>,
     ttl: Millis,
-    asked: Mutex<VecDeque<CallBinding>>,
+    asked: Mutex<VecDeque<CallFacts>>,
 }
 
 impl Approvals {
@@ -46,11 +46,7 @@ impl Approvals {
     }
 
     /// Returns the answer to exactly this binding.
-    pub(crate) fn answer(
-        &self,
-        binding: &CallBinding,
-        now: Timestamp,
-    ) -> Result<Option<Answer>, PendingError> {
+    pub(crate) fn answer(&self, binding: &CallFacts, now: Timestamp) -> Result<Option<Answer>, PendingError> {
         if let Some(denial) = self.store.find_denied(binding, now)? {
             return Ok(Some(Answer::Denied(Box::new(binding.clone()), denial)));
         }
@@ -67,19 +63,19 @@ impl Approvals {
         now: Timestamp,
     ) -> Result<Question, PendingError> {
         let binding = request.binding();
-        let is_known = self.store.get(binding.call_id())?.is_some();
+        let is_known = self.store.get(&binding.call_id)?.is_some();
         let mut wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?
             .with_session_end(denial_ends);
         if let Some(proposal) = request.proposal() {
             wanted = wanted.with_proposal(proposal.clone());
         }
         let filed = match self.store.request(&wanted) {
-            Ok(id) => Ok(Question { is_new: !is_known && id == *binding.call_id(), id }),
+            Ok(id) => Ok(Question { is_new: !is_known && id == binding.call_id, id }),
             Err(PendingError::Denied) => Err(PendingError::Denied),
             Err(error) => return Err(error),
         };
         let mut asked = self.asked.lock();
-        asked.retain(|old| !is_same_call(old, binding.tool(), *binding.args()));
+        asked.retain(|old| !is_same_call(old, &binding.tool, binding.args));
         if asked.len() >= MAX_ASKED {
             asked.pop_front();
         }
@@ -102,9 +98,7 @@ impl Approvals {
     ) -> Result<Option<Answer>, PendingError> {
         let binding = self.asked.lock().iter().find(|old| is_same_call(old, tool, args)).cloned();
         match binding {
-            Some(binding) if binding.registry_version() == Some(registry_version) => {
-                self.answer(&binding, now)
-            }
+            Some(binding) if binding.registry_version == Some(registry_version) => self.answer(&binding, now),
             _ => Ok(None),
         }
     }
@@ -125,6 +119,6 @@ impl Approvals {
     }
 }
 
-fn is_same_call(binding: &CallBinding, tool: &ToolId, args: Digest) -> bool {
-    binding.tool() == tool && *binding.args() == args
+fn is_same_call(binding: &CallFacts, tool: &ToolId, args: Digest) -> bool {
+    binding.tool == *tool && binding.args == args
 }

@@ -193,7 +193,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     };
     let request = link.gate.plan_approval_request(plan).map_err(|error| refuse(link, args, &error))?;
     let now = link.clock.now().ok();
-    let root = request.binding().plan().copied();
+    let root = request.binding().plan;
     match now.and_then(|now| note(link, approvals.answer(request.binding(), now))?) {
         Some(Answer::Approved(id, token)) => return Ok((id, token)),
         Some(Answer::Denied(_, denial)) => {

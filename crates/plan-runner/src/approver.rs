@@ -34,7 +34,7 @@ impl fmt::Debug for Approval {
 /// use countersign_tool_gate::ApprovalRequest;
 /// fn approver() -> impl Approver {
 ///     |request: &ApprovalRequest| {
-///         println!("{} {}", request.binding().tool(), request.args().as_str());
+///         println!("{} {}", request.binding().tool, request.args().as_str());
 ///         Approval::Abstain
 ///     }
 /// }

@@ -1,8 +1,8 @@
 use countersign_approval_token::{
-    ApprovalToken, CallBinding, DenialReason, PendingApproval, PendingApprovals, PendingDenial, PendingError,
+    ApprovalToken, DenialReason, PendingApproval, PendingApprovals, PendingDenial, PendingError,
     PendingState, SESSION_SILENCE, SessionKind, asker_of_session,
 };
-use countersign_core::{CallId, Digest, OperatorId, SessionId, Timestamp};
+use countersign_core::{CallFacts, CallId, Digest, OperatorId, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, named_params};
 
 use crate::store::{SqliteStore, sql_time};
@@ -89,7 +89,7 @@ impl PendingApprovals for SqliteStore {
     }
 
     fn has_session_ended(&self, pending: &PendingApproval, now: Timestamp) -> Result<bool, PendingError> {
-        flat(self.read(|db| has_ended(db, &pending.binding().asker(), now).map(Ok)))
+        flat(self.read(|db| has_ended(db, &pending.asker(), now).map(Ok)))
     }
 
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError> {
@@ -129,7 +129,7 @@ impl PendingApprovals for SqliteStore {
         }))
     }
 
-    fn find_denied(&self, act: &CallBinding, now: Timestamp) -> Result<Option<PendingDenial>, PendingError> {
+    fn find_denied(&self, act: &CallFacts, now: Timestamp) -> Result<Option<PendingDenial>, PendingError> {
         flat(self.read(|db| {
             let found: Option<(String, String, Option<String>)> = db
                 .query_row(
@@ -150,7 +150,7 @@ impl PendingApprovals for SqliteStore {
 
     fn find_approved(
         &self,
-        act: &CallBinding,
+        act: &CallFacts,
         now: Timestamp,
     ) -> Result<Option<(CallId, ApprovalToken)>, PendingError> {
         flat(self.read(|db| {
@@ -242,7 +242,7 @@ fn has_ended(db: &Connection, asker: &Digest, now: Timestamp) -> Result<bool, Tr
 
 fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
     let (now, id, act) = (sql_time(pending.requested()), pending.id(), pending.binding().act());
-    let (asker, silent) = (pending.binding().asker(), silent(pending.requested()));
+    let (asker, silent) = (pending.asker(), silent(pending.requested()));
     // The request is a sign of life of its asker.
     let alive = "UPDATE session SET alive = ?2 WHERE asker = ?1 AND alive <> ?3";
     tx.execute(alive, (asker.as_bytes(), now, NEVER))?;
@@ -326,7 +326,7 @@ fn deny(tx: &Transaction<'_>, id: &CallId, by: &OperatorId, reason: Option<&Deni
         columns,
     )?;
     let pending = read_item(item)?.0;
-    let (act, asker) = (pending.binding().act(), pending.binding().asker());
+    let (act, asker) = (pending.binding().act(), pending.asker());
     tx.execute(
         "UPDATE pending SET state = 'denied', token = NULL WHERE act = ?1 AND state IN ('waiting', 'approved')",
         [act.as_bytes()],

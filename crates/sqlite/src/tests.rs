@@ -10,12 +10,12 @@ mod spent;
 use std::path::PathBuf;
 
 use countersign_approval_token::{
-    Approval, ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MintTerms, VerifyTerms, mint, verify,
+    Approval, ApprovalToken, DEFAULT_TTL_CAP, MintTerms, VerifyTerms, mint, verify,
 };
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_core::SpendError;
 use countersign_core::{
-    CallId, KeyId, Millis, OperatorId, Principal, RunId, SessionId, Timestamp, TokenId, ToolId,
+    CallFacts, CallId, KeyId, Millis, OperatorId, Principal, RunId, SessionId, Timestamp, TokenId, ToolId,
 };
 use countersign_keys::{Keyring, RunKeys, ServerSecret};
 
@@ -40,8 +40,8 @@ fn args(text: &str) -> Canonical {
     read(text.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap()
 }
 
-fn binding(call: &str, args: &Canonical) -> CallBinding {
-    CallBinding::new(
+fn binding(call: &str, args: &Canonical) -> CallFacts {
+    CallFacts::new(
         CallId::new(call).unwrap(),
         ToolId::new("desk", "refund").unwrap(),
         args.digest(),

@@ -1,13 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign::approval_token::{
-    ApprovalToken, CallBinding, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, mint,
-};
+use countersign::approval_token::{ApprovalToken, DEFAULT_TTL_CAP, MemorySpentTokens, MintTerms, mint};
 use countersign::audit_log::{AuditSink, CallRecord, MemorySink, Record};
 use countersign::core::{
-    AgentId, Audience, CallId, Clock, KeyId, ManualClock, Millis, OperatorId, Principal, RunId, SessionId,
-    Timestamp, TokenId,
+    AgentId, Audience, CallFacts, CallId, Clock, KeyId, ManualClock, Millis, OperatorId, Principal, RunId,
+    SessionId, Timestamp, TokenId,
 };
 use countersign::keys::{Keyring, RunKeys, ServerSecret};
 use countersign::pinned_ask::PinnedAsk;
@@ -213,7 +211,7 @@ impl World {
 
     /// Approves a call, or a plan, as `grace@example.com`, for five minutes.
     #[must_use]
-    pub fn approve(&self, binding: &CallBinding) -> ApprovalToken {
+    pub fn approve(&self, binding: &CallFacts) -> ApprovalToken {
         let number = self.tokens.fetch_add(1, Ordering::Relaxed);
         mint(&Self::keys(), binding, &self.terms(number), DEFAULT_TTL_CAP).expect("a binding with every fact")
     }

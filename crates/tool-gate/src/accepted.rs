@@ -5,7 +5,7 @@ use countersign_action_proposal::{SpentProposal, VerifiedEvidence};
 use countersign_approval_token::SpentApproval;
 use countersign_audit_log::{OutcomeKind, OutcomeRecord, Record};
 use countersign_canonical_json::Canonical;
-use countersign_core::{CallId, ImpactClass, Timestamp, ToolId};
+use countersign_core::{CallFacts, CallId, ImpactClass, Timestamp, ToolId};
 
 use crate::code::RejectionCode;
 use crate::decide::{CallBasis, check_still_stands};
@@ -34,7 +34,7 @@ use crate::rejection::{CallError, Rejection};
 #[derive(Debug)]
 #[must_use = "an accepted call that is dropped is recorded as unknown and never runs"]
 pub struct AcceptedCall {
-    pub(crate) tool: ToolId,
+    pub(crate) facts: CallFacts,
     pub(crate) args: Canonical,
     pub(crate) impact: ImpactClass,
     pub(crate) approval: Option<SpentApproval>,
@@ -44,16 +44,22 @@ pub struct AcceptedCall {
 }
 
 impl AcceptedCall {
+    /// Returns the facts by which the call was decided.
+    #[must_use]
+    pub const fn facts(&self) -> &CallFacts {
+        &self.facts
+    }
+
     /// Returns the call's id.
     #[must_use]
     pub const fn call_id(&self) -> &CallId {
-        &self.in_flight.call_id
+        &self.facts.call_id
     }
 
     /// Returns the tool to run.
     #[must_use]
     pub const fn tool(&self) -> &ToolId {
-        &self.tool
+        &self.facts.tool
     }
 
     /// Returns the arguments for the tool: the value that was read once and digested.
@@ -185,7 +191,7 @@ impl AcceptedCall {
 
     /// Returns the call if it may still run. Otherwise records the outcome as not run.
     fn look_again(self) -> Result<Self, Rejection> {
-        let Err(code) = self.in_flight.may_run(&self.tool, &self.basis) else { return Ok(self) };
+        let Err(code) = self.in_flight.may_run(&self.facts.tool, &self.basis) else { return Ok(self) };
         let Self { approval, proposal, in_flight, .. } = self;
         Err(in_flight.not_run(code, UsedUp::of(approval.as_ref(), proposal.as_ref())))
     }

@@ -1,7 +1,7 @@
 use std::fmt;
 
-use countersign_approval_token::CallBinding;
 use countersign_canonical_json::{Canonical, Recipe};
+use countersign_core::CallFacts;
 
 /// Recipe by which arguments are read and digested.
 pub const ARGS_RECIPE: Recipe = Recipe::Jcs1;
@@ -117,7 +117,7 @@ impl CallArgs {
 pub(crate) struct CallDenial<'a> {
     pub(crate) by: Option<&'a str>,
     /// The binding that the person was asked about; without it, the host vouches that it was this call.
-    pub(crate) asked: Option<&'a CallBinding>,
+    pub(crate) asked: Option<&'a CallFacts>,
 }
 
 impl<'a> ToolCall<'a> {
@@ -234,7 +234,7 @@ impl<'a> ToolCall<'a> {
     ///
     /// [`ApprovalRequest::binding`]: crate::ApprovalRequest::binding
     #[must_use]
-    pub const fn denied_as(mut self, asked: &'a CallBinding, person: &'a str) -> Self {
+    pub const fn denied_as(mut self, asked: &'a CallFacts, person: &'a str) -> Self {
         self.denied = Some(CallDenial { by: Some(person), asked: Some(asked) });
         self
     }

@@ -4,7 +4,7 @@
 use countersign_action_proposal::SpentProposal;
 use countersign_approval_token::SpentApproval;
 use countersign_canonical_json::Canonical;
-use countersign_core::{CallId, Digest, ImpactClass, Timestamp, ToolId};
+use countersign_core::{CallFacts, Digest, ImpactClass, Timestamp, ToolId};
 use countersign_registry::{RegistryView, SessionContract};
 
 use crate::call::ToolCall;
@@ -13,6 +13,7 @@ use crate::findings::Findings;
 use crate::order::{GateStep, StepsTaken};
 use crate::parts::GateParts;
 use crate::plan::HeldStep;
+use crate::plan_approval::definition;
 use crate::rejection::Refusal;
 use crate::steps::approval::check_approval;
 use crate::steps::args::{Reservation, check_args};
@@ -26,8 +27,7 @@ use crate::steps::{Deciding, ParsedCall, Subject};
 
 /// A call that has passed steps 0 to 10.
 pub(crate) struct Cleared<'g> {
-    pub(crate) call_id: CallId,
-    pub(crate) tool: ToolId,
+    pub(crate) facts: CallFacts,
     pub(crate) args: Canonical,
     pub(crate) impact: ImpactClass,
     pub(crate) approval: Option<SpentApproval>,
@@ -84,14 +84,12 @@ pub(crate) fn decide<'g>(
     let mut reservation = steps.take(GateStep::Limits, reserved)?;
     steps.take(GateStep::Goal, check_goal(deciding, rules))?;
     let step = steps.take(GateStep::Plan, next_step(deciding, progress.plan.get(), rules, &parsed))?;
-    let subject = Subject {
-        call_id: &parsed.call_id,
-        tool: &tool,
-        args: &parsed.args,
-        rules,
-        step: step.as_ref(),
-        proposal: parsed.proposal(call),
-    };
+    let ParsedCall { call_id, args, reserved_proposal, .. } = parsed;
+    let definition = definition(deciding.findings.definition, rules);
+    let plan = step.as_ref().map(|step| step.root().digest());
+    let facts = terms.call_facts(call_id, tool, args.digest(), definition, plan, view.snapshot().version());
+    let proposal = call.proposal.or(reserved_proposal.as_deref().map(str::as_bytes));
+    let subject = Subject { facts: &facts, args: &args, rules, step: step.as_ref(), proposal };
     let approval = check_approval(deciding, &subject)
         .map_err(|refusal| add_proposal(refusal, deciding, &subject, &mut reservation, clock));
     let approval = steps.take(GateStep::Approval, approval)?;
@@ -109,10 +107,9 @@ pub(crate) fn decide<'g>(
         has_proposal: proposal.is_some(),
         ends: in_force.contract.expires(),
     };
-    steps.take(GateStep::LastLook, last_look(gate, &tool, &basis, deciding.findings))?;
+    steps.take(GateStep::LastLook, last_look(gate, &facts.tool, &basis, deciding.findings))?;
     steps.end()?;
-    let ParsedCall { call_id, args, .. } = parsed;
-    Ok(Cleared { call_id, tool, args, impact: backing.impact, approval, proposal, reservation, step, basis })
+    Ok(Cleared { facts, args, impact: backing.impact, approval, proposal, reservation, step, basis })
 }
 
 /// Repeats steps 1 and 2 right before the record: user checks and stores may have taken a long time.

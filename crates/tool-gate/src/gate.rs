@@ -79,30 +79,29 @@ impl ToolGate {
         let mut findings = self.parts.findings();
         let verdict = catch_unwind(AssertUnwindSafe(|| decide(&self.parts, call, &mut findings)))
             .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "a check panicked")));
-        let Cleared { call_id, tool, args, impact, approval, proposal, reservation, step, basis } =
-            match verdict {
-                Ok(cleared) => cleared,
-                Err(refusal) => return Err(self.parts.refuse(call, findings, refusal, desk)),
-            };
+        let Cleared { facts, args, impact, approval, proposal, reservation, step, basis } = match verdict {
+            Ok(cleared) => cleared,
+            Err(refusal) => return Err(self.parts.refuse(call, findings, refusal, desk)),
+        };
         let (time, used, probe) = (findings.time, findings.used, findings.probe(None));
         // why: earlier refusals are recorded before this acceptance, so that a replayed alarm sees their order.
         let summed = recorder.rows.refused.write(time).map_err(drop);
         let Ok(sequence) = summed.and_then(|()| recorder.record(findings.accepted(terms, call))) else {
             let spent = approval.as_ref().map(SpentApproval::token_id);
-            let rejection = self.parts.refuse_unrecorded(call.call_id, time, Some(&tool), spent);
+            let rejection = self.parts.refuse_unrecorded(call.call_id, time, Some(&facts.tool), spent);
             return Err(Rejection { used, ..rejection });
         };
-        self.parts.count(time, None, Some(&tool), probe);
+        self.parts.count(time, None, Some(&facts.tool), probe);
         reservation.keep();
         let (step, refused) = keep_step(self.parts.progress.plan.get(), step)
             .map_or_else(|code| (None, Some(code)), |step| (step, None));
-        let in_flight = InFlight::new(Arc::clone(&self.parts), call_id, sequence, time, step);
+        let in_flight = InFlight::new(Arc::clone(&self.parts), facts.call_id.clone(), sequence, time, step);
         if let Some(code) = refused {
             // A plan was started or halted after the acceptance was recorded.
             return Err(in_flight.not_run(code, used));
         }
         // INVARIANT: the only place that makes an `AcceptedCall`. The record above is as durable as the sink promises.
-        Ok(AcceptedCall { tool, args, impact, approval, proposal, basis, in_flight })
+        Ok(AcceptedCall { facts, args, impact, approval, proposal, basis, in_flight })
     }
 
     /// Checks a call and runs it. The tool is the one that the contract discloses under `name`, on exactly one server.

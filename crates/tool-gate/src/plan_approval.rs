@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use countersign_approval_token::{CallBinding, SpentApproval};
+use countersign_approval_token::SpentApproval;
 use countersign_audit_log::{CallRecord, RecordedTool, Verdict};
 use countersign_canonical_json::{Canonical, to_canonical};
 use countersign_committed_plan::PlanRoot;
-use countersign_core::{CallId, Digest, OperatorId, Timestamp, TokenId, ToolId};
+use countersign_core::{CallFacts, CallId, Digest, OperatorId, Timestamp, TokenId, ToolId};
 use countersign_registry::{RegistryView, ToolRules};
 
-use crate::call::ARGS_RECIPE;
 use crate::code::RejectionCode;
 use crate::plan_commit::Allowed;
 use crate::plan_error::StartPlanError;
@@ -78,32 +77,22 @@ impl SpentPlanApproval {
     }
 }
 
-/// Binding required of an approval of the whole plan. The key binds the run.
-pub(crate) fn binding(
+/// Facts that an approval of the whole plan binds. The key binds the run.
+pub(crate) fn plan_facts(
     terms: &GateTerms,
     view: &RegistryView,
     args: &Canonical,
     root: PlanRoot,
     definitions: &Definitions,
-) -> Result<CallBinding, StartPlanError> {
-    let taken = terms.approvals.as_ref();
-    let settings = taken.ok_or(StartPlanError::Refused(RejectionCode::ApprovalInvalid))?;
+) -> Result<CallFacts, StartPlanError> {
+    if terms.approvals.is_none() {
+        return Err(StartPlanError::Refused(RejectionCode::ApprovalInvalid));
+    }
     let internal = |_| StartPlanError::Refused(RejectionCode::Internal);
     let call_id = CallId::new(&root.to_string()).map_err(internal)?;
     let tool = ToolId::new(PLAN_TOOL.0, PLAN_TOOL.1).map_err(internal)?;
-    let mut binding = CallBinding::new(call_id, tool, args.digest(), ARGS_RECIPE, terms.principal.clone())
-        .with_agent(terms.agent.clone())
-        .with_session(terms.session.clone())
-        .with_registry_version(view.snapshot().version())
-        .with_audience(settings.audience.clone())
-        .with_plan(root.digest());
-    if let Some(definitions) = definitions.digest()? {
-        binding = binding.with_definition(definitions);
-    }
-    Ok(match terms.goal {
-        Some(ask) => binding.with_ask(ask),
-        None => binding,
-    })
+    let (definition, version) = (definitions.digest()?, view.snapshot().version());
+    Ok(terms.call_facts(call_id, tool, args.digest(), definition, Some(root.digest()), version))
 }
 
 /// Recorded call id of a plan without a root. Other plans use their root as id.

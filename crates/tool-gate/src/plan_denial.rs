@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_approval_token::CallBinding;
 use countersign_audit_log::{CallRecord, RecordedTool, Verdict};
+use countersign_core::CallFacts;
 
 use crate::code::RejectionCode;
 use crate::gate::ToolGate;
@@ -40,20 +40,20 @@ impl ToolGate {
     }
 }
 
-fn refusal(inner: &GateParts, asked: &CallBinding, person: Option<&str>) -> (RejectionCode, CallRecord) {
+fn refusal(inner: &GateParts, asked: &CallFacts, person: Option<&str>) -> (RejectionCode, CallRecord) {
     let time = inner.progress.clock.now().unwrap_or_else(|_| inner.progress.clock.latest());
     let version = inner.terms.registry.view().snapshot().version();
-    let root = asked.plan().filter(|_| is_of(inner, asked)).copied();
+    let root = asked.plan.filter(|_| is_of(inner, asked));
     let mut record = plan_entry(&inner.terms, time, root, PLAN_TOOL.1, Verdict::Reject, version);
     if root.is_none() {
         record.code = Some(RejectionCode::Internal.as_str().into());
         record.reason = Some("a person was not asked about a plan of this session".into());
         return (RejectionCode::Internal, record);
     }
-    record.call_id = asked.call_id().as_str().into();
-    record.tool = RecordedTool::from(asked.tool());
-    record.args = Some(*asked.args());
-    record.args_recipe = Some(asked.args_recipe().as_str().into());
+    record.call_id = asked.call_id.as_str().into();
+    record.tool = RecordedTool::from(&asked.tool);
+    record.args = Some(asked.args);
+    record.args_recipe = Some(asked.args_recipe.as_str().into());
     record.code = Some(RejectionCode::ApprovalDenied.as_str().into());
     record.reason = Some("a person refused it".into());
     record.denied_by = person.map(Into::into);
@@ -61,8 +61,8 @@ fn refusal(inner: &GateParts, asked: &CallBinding, person: Option<&str>) -> (Rej
 }
 
 /// Returns `true` if the question belongs to this session.
-fn is_of(inner: &GateParts, asked: &CallBinding) -> bool {
-    asked.session() == Some(&inner.terms.session)
-        && asked.agent() == Some(&inner.terms.agent)
-        && *asked.principal() == inner.terms.principal
+fn is_of(inner: &GateParts, asked: &CallFacts) -> bool {
+    asked.session.as_ref() == Some(&inner.terms.session)
+        && asked.agent.as_ref() == Some(&inner.terms.agent)
+        && asked.principal == inner.terms.principal
 }

@@ -10,8 +10,7 @@ use crate::plan_approval::definition;
 use crate::plan_error::StartPlanError;
 use crate::plan_start::context;
 use crate::rejection::ApprovalRequest;
-use crate::steps::Subject;
-use crate::steps::approval::{binding, verify_one};
+use crate::steps::approval::verify_one;
 
 impl ToolGate {
     /// Builds the approval request for one call of a step before the plan is started: the step's tool with these
@@ -48,9 +47,15 @@ impl ToolGate {
         let tool = planned.tool();
         let rules = terms.contract.disclosed(&view, tool).ok_or(RejectionCode::UndisclosedTool)?;
         let definition = definition(inner.progress.definition(tool), rules);
-        let subject = Subject { call_id, tool, args, rules, step: None, proposal: None };
-        let binding =
-            binding(&inner.terms, settings, &view, &subject, Some(plan.root().digest()), definition);
+        let (root, version) = (plan.root().digest(), view.snapshot().version());
+        let binding = inner.terms.call_facts(
+            call_id.clone(),
+            tool.clone(),
+            args.digest(),
+            definition,
+            Some(root),
+            version,
+        );
         let (session_ends, partial) = (terms.contract.expires(), settings.verify.partial);
         Ok(ApprovalRequest { binding, args: args.clone(), session_ends, partial, proposal: None })
     }

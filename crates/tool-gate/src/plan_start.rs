@@ -18,7 +18,7 @@ use crate::gate::ToolGate;
 use crate::parts::GateParts;
 use crate::plan::{HeldAmendment, RunningPlan};
 use crate::plan_approval::plan_entry;
-use crate::plan_approval::{Definitions, PLAN_TOOL, SpentPlanApproval, binding};
+use crate::plan_approval::{Definitions, PLAN_TOOL, SpentPlanApproval, plan_facts};
 use crate::plan_commit::{Allowed, commit_plan};
 use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offer, Offered, PlanRootSettings, PlanSettings};
@@ -81,7 +81,7 @@ impl ToolGate {
             None => {}
         }
         let definitions = definitions(inner, &allowed, &committed);
-        let binding = binding(&inner.terms, &view, &args, *committed.root(), &definitions)?;
+        let binding = plan_facts(&inner.terms, &view, &args, *committed.root(), &definitions)?;
         Ok(ApprovalRequest {
             binding,
             args,
@@ -283,7 +283,7 @@ impl<'g> PlanChange<'g> {
         let Self { inner, view, now, args: Some(args), root: Some(root), .. } = self else {
             return Err(RejectionCode::Internal.into());
         };
-        let binding = binding(&inner.terms, view, args, *root, &definitions)?;
+        let binding = plan_facts(&inner.terms, view, args, *root, &definitions)?;
         let settings = inner.terms.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
         let spent = verify_one(token, settings, PARTIAL, &binding, view, *now)
             .and_then(|approval| spend_approval(approval, settings, *now));

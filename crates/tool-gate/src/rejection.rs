@@ -1,10 +1,10 @@
 use std::borrow::Cow;
 
 use countersign_action_proposal::{SpentProposal, VerifiedEvidence};
-use countersign_approval_token::{CallBinding, Partial, ProposalSummary, SpentApproval};
+use countersign_approval_token::{Partial, ProposalSummary, SpentApproval};
 use countersign_audit_log::Escaped;
 use countersign_canonical_json::Canonical;
-use countersign_core::{Coded, Timestamp};
+use countersign_core::{CallFacts, Coded, Timestamp};
 
 use crate::code::{RejectionCode, Retry};
 
@@ -114,7 +114,7 @@ impl std::error::Error for Rejection {}
 /// Approval request for one call: the binding that a token must have, and the arguments to show to the approver.
 #[derive(Clone, Debug)]
 pub struct ApprovalRequest {
-    pub(crate) binding: CallBinding,
+    pub(crate) binding: CallFacts,
     pub(crate) args: Canonical,
     pub(crate) session_ends: Timestamp,
     /// Whether a token may leave out optional bindings.
@@ -125,7 +125,7 @@ pub struct ApprovalRequest {
 impl ApprovalRequest {
     /// Returns the binding that the token must have.
     #[must_use]
-    pub const fn binding(&self) -> &CallBinding {
+    pub const fn binding(&self) -> &CallFacts {
         &self.binding
     }
 

@@ -3,7 +3,7 @@
 
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::StepProof;
-use countersign_core::{CallId, Digest, ServerName, Timestamp, ToolId, ToolName};
+use countersign_core::{CallFacts, CallId, ServerName, Timestamp, ToolName};
 use countersign_registry::{RegistryView, ToolRules};
 
 use crate::call::ToolCall;
@@ -37,35 +37,20 @@ pub(crate) struct ParsedCall {
     pub(crate) name: ToolName,
     /// The tool's own arguments, without the reserved members.
     pub(crate) args: Canonical,
-    /// Canonical text of the proposal among the arguments.
-    reserved_proposal: Option<String>,
+    /// Canonical text of the proposal among the arguments. Its numbers were read like the arguments', which is stricter
+    /// than PIC/1.0.
+    pub(crate) reserved_proposal: Option<String>,
     /// Unverified proof of the plan's step.
     pub(crate) proof: Option<StepProof>,
 }
 
-impl ParsedCall {
-    /// Returns the proposal that came beside the arguments, or else among them. There its numbers were read like the
-    /// arguments', which is stricter than PIC/1.0.
-    pub(crate) fn proposal<'c>(&'c self, call: &ToolCall<'c>) -> Option<&'c [u8]> {
-        call.proposal.or(self.reserved_proposal.as_deref().map(str::as_bytes))
-    }
-}
-
 /// A call to a disclosed tool, as far as steps 0 to 6 have read it.
 pub(crate) struct Subject<'a> {
-    pub(crate) call_id: &'a CallId,
-    pub(crate) tool: &'a ToolId,
+    pub(crate) facts: &'a CallFacts,
     pub(crate) args: &'a Canonical,
     pub(crate) rules: &'a ToolRules,
     /// The plan's step that the call is.
     pub(crate) step: Option<&'a HeldStep<'a>>,
     /// JSON text of the proposal.
     pub(crate) proposal: Option<&'a [u8]>,
-}
-
-impl Subject<'_> {
-    /// Root of the plan that the call is a step of.
-    pub(crate) fn plan(&self) -> Option<Digest> {
-        self.step.map(|step| step.root().digest())
-    }
 }

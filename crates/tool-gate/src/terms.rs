@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use countersign_audit_log::{CallRecord, RecordedTool, SessionRecord, Verdict};
 use countersign_committed_plan::OnBreach;
-use countersign_core::{AgentId, Digest, Millis, Principal, SessionId, Timestamp};
+use countersign_core::{AgentId, CallFacts, CallId, Digest, Millis, Principal, SessionId, Timestamp, ToolId};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{AgentEntry, CapabilityRegistry, RegistryView, SessionContract};
 
+use crate::call::ARGS_RECIPE;
 use crate::recorded_fields::RecordedFields;
 use crate::settings::{ApprovalSettings, GateLimits, ProposalSettings};
 use crate::user_check::UserCheck;
@@ -73,6 +74,27 @@ impl GateTerms {
     pub(crate) fn view(&self, now: Timestamp) -> Arc<RegistryView> {
         self.registry.refresh(now);
         self.registry.view()
+    }
+
+    /// Combines the session's facts with those of a call, or of a plan as its approval binds it.
+    pub(crate) fn call_facts(
+        &self,
+        call_id: CallId,
+        tool: ToolId,
+        args: Digest,
+        definition: Option<Digest>,
+        plan: Option<Digest>,
+        registry_version: u64,
+    ) -> CallFacts {
+        let mut facts = CallFacts::new(call_id, tool, args, ARGS_RECIPE, self.principal.clone())
+            .agent(self.agent.clone())
+            .session(self.session.clone())
+            .registry_version(registry_version);
+        facts.definition = definition;
+        facts.ask = self.goal;
+        facts.plan = plan;
+        facts.audience = self.approvals.as_ref().map(|settings| settings.audience.clone());
+        facts
     }
 
     /// Makes a record with the members that all decisions of this session share.

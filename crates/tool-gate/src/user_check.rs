@@ -1,29 +1,33 @@
 use countersign_canonical_json::Canonical;
-use countersign_core::{AgentId, CallId, ImpactClass, Principal, SessionId, ToolId};
+use countersign_core::{AgentId, CallFacts, CallId, ImpactClass, Principal, SessionId, ToolId};
 
 /// A call that has passed every earlier step, as an embedder's check sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedCall<'a> {
-    pub(crate) call_id: &'a CallId,
-    pub(crate) tool: &'a ToolId,
+    pub(crate) facts: &'a CallFacts,
     pub(crate) args: &'a Canonical,
     pub(crate) impact: ImpactClass,
     pub(crate) agent: &'a AgentId,
     pub(crate) session: &'a SessionId,
-    pub(crate) principal: &'a Principal,
 }
 
 impl<'a> CheckedCall<'a> {
+    /// Returns the facts of the call: those that an approval binds.
+    #[must_use]
+    pub const fn facts(&self) -> &'a CallFacts {
+        self.facts
+    }
+
     /// Returns the call's id.
     #[must_use]
     pub const fn call_id(&self) -> &'a CallId {
-        self.call_id
+        &self.facts.call_id
     }
 
     /// Returns the tool.
     #[must_use]
     pub const fn tool(&self) -> &'a ToolId {
-        self.tool
+        &self.facts.tool
     }
 
     /// Returns the arguments, as read once and digested.
@@ -53,7 +57,7 @@ impl<'a> CheckedCall<'a> {
     /// Returns the principal on whose behalf the call is made.
     #[must_use]
     pub const fn principal(&self) -> &'a Principal {
-        self.principal
+        &self.facts.principal
     }
 }
 

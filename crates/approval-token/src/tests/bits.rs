@@ -7,7 +7,7 @@ use super::*;
 fn verify_with(
     token: &ApprovalToken,
     keys: &RunKeys,
-    binding: &CallBinding,
+    binding: &CallFacts,
 ) -> Result<Approval, ApprovalError> {
     verify(token, keys, binding, at(1_000_000), &STRICT)
 }
@@ -29,27 +29,27 @@ prop_compose! {
         digests in proptest::array::uniform4(any::<[u8; 32]>()),
         version in 0..1_u64 << 53,
         present in any::<[bool; 7]>(),
-    ) -> CallBinding {
+    ) -> CallFacts {
         let [call, principal, agent, session, audience] = ids;
         let [args, definition, ask, plan] = digests.map(Digest::from_bytes);
         let tool = ToolId::new(&names[0], &names[1]).unwrap();
-        let mut binding = CallBinding::new(
+        let mut binding = CallFacts::new(
             CallId::new(&call).unwrap(), tool, args, Recipe::Jcs1, Principal::new(&principal).unwrap(),
         );
-        if present[0] { binding = binding.with_agent(AgentId::new(&agent).unwrap()); }
-        if present[1] { binding = binding.with_session(SessionId::new(&session).unwrap()); }
-        if present[2] { binding = binding.with_definition(definition); }
-        if present[3] { binding = binding.with_ask(ask); }
-        if present[4] { binding = binding.with_plan(plan); }
-        if present[5] { binding = binding.with_registry_version(version); }
-        if present[6] { binding = binding.with_audience(Audience::new(&audience).unwrap()); }
+        if present[0] { binding = binding.agent(AgentId::new(&agent).unwrap()); }
+        if present[1] { binding = binding.session(SessionId::new(&session).unwrap()); }
+        if present[2] { binding = binding.definition(definition); }
+        if present[3] { binding = binding.ask(ask); }
+        if present[4] { binding = binding.plan(plan); }
+        if present[5] { binding = binding.registry_version(version); }
+        if present[6] { binding = binding.audience(Audience::new(&audience).unwrap()); }
         binding
     }
 }
 
 /// The binding with one bit changed in one field, if it is still a binding. In ids and names the text changes, in
 /// digests and numbers the value.
-fn change_bit(binding: &CallBinding, field: usize, bit: usize) -> Option<CallBinding> {
+fn change_bit(binding: &CallFacts, field: usize, bit: usize) -> Option<CallFacts> {
     let mut json = serde_json::to_value(binding).unwrap();
     let fields = json.as_object_mut().unwrap();
     let names: Vec<String> = fields.keys().cloned().collect();
@@ -129,7 +129,7 @@ proptest! {
         if let Some(other) = change_bit(&binding, field, bit) {
             prop_assert_ne!(&other, &binding);
             prop_assert!(refusal(verify_with(&good, &keys(), &other)).starts_with("other-"));
-            prop_assert_ne!(other.call_id() == binding.call_id(), other.act() == binding.act());
+            prop_assert_ne!(other.call_id == binding.call_id, other.act() == binding.act());
         }
     }
 

@@ -14,16 +14,16 @@ fn a_token_approves_the_call_that_it_was_minted_for() {
 }
 
 /// The full call without one optional field, by index.
-fn without(field: usize) -> CallBinding {
+fn without(field: usize) -> CallFacts {
     let mut call = bare("c");
-    let setters: [fn(CallBinding) -> CallBinding; 7] = [
-        |c| c.with_agent(AgentId::new("bot").unwrap()),
-        |c| c.with_session(SessionId::new("s-1").unwrap()),
-        |c| c.with_definition(Digest::of(b"definition")),
-        |c| c.with_ask(Digest::of(b"ask")),
-        |c| c.with_plan(Digest::of(b"plan")),
-        |c| c.with_registry_version(7),
-        |c| c.with_audience(Audience::new("gate-1").unwrap()),
+    let setters: [fn(CallFacts) -> CallFacts; 7] = [
+        |c| c.agent(AgentId::new("bot").unwrap()),
+        |c| c.session(SessionId::new("s-1").unwrap()),
+        |c| c.definition(Digest::of(b"definition")),
+        |c| c.ask(Digest::of(b"ask")),
+        |c| c.plan(Digest::of(b"plan")),
+        |c| c.registry_version(7),
+        |c| c.audience(Audience::new("gate-1").unwrap()),
     ];
     for (at, set) in setters.into_iter().enumerate() {
         if at != field {
@@ -67,7 +67,7 @@ fn field_unknown_to_the_gate_is_refused() {
 
 #[test]
 fn differing_field_is_refused_under_partial_terms() {
-    let other = full("c").with_session(SessionId::new("s-2").unwrap());
+    let other = full("c").session(SessionId::new("s-2").unwrap());
     let result = verify(&token("c", "t"), &keys(), &other, at(1_000_000), &PARTIAL);
     assert_eq!(refusal(result), "other-session");
 }
@@ -77,7 +77,7 @@ fn a_separator_inside_an_id_makes_no_second_call() {
     let digest = Digest::of(b"args");
     let call = |id: &str, principal: &str| {
         let tool = ToolId::new("desk", "pay").unwrap();
-        CallBinding::new(
+        CallFacts::new(
             CallId::new(id).unwrap(),
             tool,
             digest,
@@ -105,13 +105,7 @@ fn other_arguments_are_refused_in_any_spelling() {
     let call = |json: &str| {
         let tool = ToolId::new("desk", "refund").unwrap();
         let args = canonical(json).digest();
-        CallBinding::new(
-            CallId::new("c").unwrap(),
-            tool,
-            args,
-            Recipe::Jcs1,
-            Principal::new("alice").unwrap(),
-        )
+        CallFacts::new(CallId::new("c").unwrap(), tool, args, Recipe::Jcs1, Principal::new("alice").unwrap())
     };
     let approved = r#"{"amount":10,"lines":[1,2],"to":{"name":"bob"}}"#;
     let token = minted(&call(approved), &terms("t"));
@@ -181,7 +175,7 @@ fn an_approval_edited_to_another_tool_is_refused() {
     let spliced: ApprovalToken = format!("{head}.{tag}").parse().unwrap();
     let mut delete = serde_json::to_value(full("c")).unwrap();
     delete["tool"]["name"] = "delete_ticket".into();
-    let delete: CallBinding = serde_json::from_value(delete).unwrap();
+    let delete: CallFacts = serde_json::from_value(delete).unwrap();
     assert_eq!(refusal(check(&spliced, &delete)), "tag");
 }
 
@@ -212,20 +206,20 @@ fn an_approver_that_looks_like_the_agent_is_the_agent() {
 fn the_longest_ids_fit_into_a_token() {
     let long = "\"".repeat(256);
     let name = "x".repeat(128);
-    let call = CallBinding::new(
+    let call = CallFacts::new(
         CallId::new(&long).unwrap(),
         ToolId::new(&name, &name).unwrap(),
         Digest::of(b""),
         Recipe::Jcs1,
         Principal::new(&long).unwrap(),
     )
-    .with_agent(AgentId::new(&long).unwrap())
-    .with_session(SessionId::new(&long).unwrap())
-    .with_definition(Digest::of(b""))
-    .with_ask(Digest::of(b""))
-    .with_plan(Digest::of(b""))
-    .with_registry_version((1 << 53) - 1)
-    .with_audience(Audience::new(&long).unwrap());
+    .agent(AgentId::new(&long).unwrap())
+    .session(SessionId::new(&long).unwrap())
+    .definition(Digest::of(b""))
+    .ask(Digest::of(b""))
+    .plan(Digest::of(b""))
+    .registry_version((1 << 53) - 1)
+    .audience(Audience::new(&long).unwrap());
     let keys = run_keys(&long, 1, &long);
     let approver = OperatorId::new(&"\\".repeat(256)).unwrap();
     let terms = MintTerms::new(TokenId::new(&long).unwrap(), approver, at(1_000_000), Millis::from_secs(60));
@@ -236,7 +230,7 @@ fn the_longest_ids_fit_into_a_token() {
 #[test]
 fn inexact_registry_version_is_not_minted() {
     for version in [1 << 53, (1 << 53) + 1, u64::MAX] {
-        let call = full("c").with_registry_version(version);
+        let call = full("c").registry_version(version);
         assert_eq!(mint(&keys(), &call, &terms("t"), DEFAULT_TTL_CAP).map(|_| ()), Err(MintError::Binding));
     }
 }
@@ -244,9 +238,9 @@ fn inexact_registry_version_is_not_minted() {
 #[test]
 fn a_binding_is_read_strictly() {
     let json = serde_json::to_string(&full("c")).unwrap();
-    assert_eq!(serde_json::from_str::<CallBinding>(&json).unwrap(), full("c"));
+    assert_eq!(serde_json::from_str::<CallFacts>(&json).unwrap(), full("c"));
     assert_eq!(
-        serde_json::from_str::<CallBinding>(&serde_json::to_string(&bare("c")).unwrap()).unwrap(),
+        serde_json::from_str::<CallFacts>(&serde_json::to_string(&bare("c")).unwrap()).unwrap(),
         bare("c")
     );
     for bad in [
@@ -257,7 +251,7 @@ fn a_binding_is_read_strictly() {
         json.replace("jcs-1", "none"),
     ] {
         assert_ne!(bad, json);
-        assert!(serde_json::from_str::<CallBinding>(&bad).is_err(), "{bad}");
+        assert!(serde_json::from_str::<CallFacts>(&bad).is_err(), "{bad}");
     }
 }
 
@@ -267,6 +261,6 @@ fn two_calls_are_one_act_when_only_their_ids_differ() {
     let acts: std::collections::HashSet<_> =
         (0..7).map(without).chain([full("c"), bare("c")]).map(|call| call.act()).collect();
     assert_eq!(acts.len(), 9);
-    let version = bare("c").with_registry_version(0);
+    let version = bare("c").registry_version(0);
     assert_ne!(version.act(), bare("c").act());
 }

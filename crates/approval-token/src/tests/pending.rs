@@ -18,7 +18,7 @@ fn numbered(n: u64, requested: u64) -> PendingApproval {
 
 fn in_session(n: u64, session: &str, requested: u64) -> PendingApproval {
     let session = SessionId::new(session).unwrap();
-    let call = full(&format!("c{n}")).with_registry_version(n).with_session(session);
+    let call = full(&format!("c{n}")).registry_version(n).session(session);
     PendingApproval::new(call, &canonical(ARGS), at(requested), Millis::from_secs(60)).unwrap()
 }
 
@@ -175,7 +175,7 @@ fn retries_of_one_act_do_not_pile_up() {
 fn an_id_that_another_act_has_is_refused() {
     let store = MemoryPendingApprovals::new();
     store.request(&pending("c", 1_000)).unwrap();
-    let other = full("c").with_registry_version(8);
+    let other = full("c").registry_version(8);
     let other = PendingApproval::new(other, &canonical(ARGS), at(1_000), Millis::from_secs(60)).unwrap();
     assert_eq!(code(store.request(&other)), "PENDING_CONFLICT");
 }
@@ -241,8 +241,7 @@ fn session_cannot_exceed_its_share() {
     // An open question takes no more room.
     assert_eq!(ask(5, "eve", 1_000), "ok");
     // Another agent or principal in the session counts under the session.
-    let disguised =
-        in_session(101, "eve", 1_000).binding().clone().with_agent(AgentId::new("other").unwrap());
+    let disguised = in_session(101, "eve", 1_000).binding().clone().agent(AgentId::new("other").unwrap());
     let ttl = Millis::from_secs(60);
     let disguised = PendingApproval::new(disguised, &canonical(ARGS), at(1_000), ttl).unwrap();
     assert_eq!(code(store.request(&disguised)), "PENDING_FULL");
@@ -289,7 +288,7 @@ fn denial_lasts_until_the_session_ends() {
     }
     assert!(waiting(&store, 1_000).is_empty());
     // Another act is not denied.
-    assert_eq!(store.find_denied(&full("any").with_registry_version(8), at(1_000)).unwrap().map(who), None);
+    assert_eq!(store.find_denied(&full("any").registry_version(8), at(1_000)).unwrap().map(who), None);
     assert_eq!((denied(89_999), denied(90_000)), (Some((id("a"), olga())), None));
     assert_eq!(ask("b", 90_000).unwrap(), id("b"));
     assert_eq!(waiting(&store, 90_000), ["b"]);
@@ -332,8 +331,8 @@ fn questions_without_a_session_count_under_their_principal() {
     let ask = |n: u64, principal: &str| {
         let args = canonical("{}");
         let (tool, by) = (ToolId::new("desk", "refund").unwrap(), Principal::new(principal).unwrap());
-        let call = CallBinding::new(id(&format!("c{n}")), tool, args.digest(), Recipe::Jcs1, by);
-        let call = call.with_registry_version(n);
+        let call = CallFacts::new(id(&format!("c{n}")), tool, args.digest(), Recipe::Jcs1, by);
+        let call = call.registry_version(n);
         code(store.request(&PendingApproval::new(call, &args, at(0), Millis::from_secs(60)).unwrap()))
     };
     for n in 0..64 {
@@ -350,8 +349,8 @@ fn ask_about_a_million(store: &dyn PendingApprovals, n: u64, session: &str, requ
     let big = canonical(&format!("\"{}\"", "x".repeat(1_000_000)));
     let tool = ToolId::new("desk", "write").unwrap();
     let by = Principal::new("alice").unwrap();
-    let call = CallBinding::new(id(&format!("c{n}")), tool, big.digest(), Recipe::Jcs1, by);
-    let call = call.with_registry_version(n).with_session(SessionId::new(session).unwrap());
+    let call = CallFacts::new(id(&format!("c{n}")), tool, big.digest(), Recipe::Jcs1, by);
+    let call = call.registry_version(n).session(SessionId::new(session).unwrap());
     code(store.request(&PendingApproval::new(call, &big, at(requested), Millis::from_secs(60)).unwrap()))
 }
 

@@ -6,6 +6,7 @@ use countersign_test_vectors::{Framed, Vectors, hex, numbered};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::pending::asker_of;
 use crate::spent::spent_id;
 
 fn vector(about: &str, kind: &str, framed: &Framed, input: &Value, digest: Digest) -> Value {
@@ -18,28 +19,28 @@ fn optional(bytes: Option<&[u8]>) -> Vec<u8> {
     bytes.map_or_else(|| vec![0], |bytes| [&[1], bytes].concat())
 }
 
-fn act(about: &str, call: &CallBinding) -> Value {
+fn act(about: &str, call: &CallFacts) -> Value {
     let digest = |digest: Option<&Digest>| optional(digest.map(|digest| digest.as_bytes().as_slice()));
-    let version = call.registry_version().map(u64::to_be_bytes);
+    let version = call.registry_version.map(u64::to_be_bytes);
     let framed = Framed::new("countersign/act-1")
-        .field("server", call.tool().server().as_str().as_bytes())
-        .field("tool", call.tool().name().as_str().as_bytes())
-        .field("args", call.args().as_bytes())
-        .field("args_recipe", call.args_recipe().as_str().as_bytes())
-        .field("principal", call.principal().as_str().as_bytes())
-        .field("agent", &optional(call.agent().map(|id| id.as_str().as_bytes())))
-        .field("session", &optional(call.session().map(|id| id.as_str().as_bytes())))
-        .field("definition", &digest(call.definition()))
-        .field("ask", &digest(call.ask()))
-        .field("plan", &digest(call.plan()))
+        .field("server", call.tool.server().as_str().as_bytes())
+        .field("tool", call.tool.name().as_str().as_bytes())
+        .field("args", call.args.as_bytes())
+        .field("args_recipe", call.args_recipe.as_str().as_bytes())
+        .field("principal", call.principal.as_str().as_bytes())
+        .field("agent", &optional(call.agent.as_ref().map(|id| id.as_str().as_bytes())))
+        .field("session", &optional(call.session.as_ref().map(|id| id.as_str().as_bytes())))
+        .field("definition", &digest(call.definition.as_ref()))
+        .field("ask", &digest(call.ask.as_ref()))
+        .field("plan", &digest(call.plan.as_ref()))
         .field("registry_version", &optional(version.as_ref().map(<[u8; 8]>::as_slice)))
-        .field("audience", &optional(call.audience().map(|id| id.as_str().as_bytes())));
+        .field("audience", &optional(call.audience.as_ref().map(|id| id.as_str().as_bytes())));
     vector(about, "act", &framed, &json!(call), call.act())
 }
 
-fn asker(about: &str, kind: &str, id: &str, call: &CallBinding) -> Value {
+fn asker(about: &str, kind: &str, id: &str, call: &CallFacts) -> Value {
     let framed = Framed::new("countersign/asker-1").field("kind", kind.as_bytes()).field("id", id.as_bytes());
-    vector(about, "asker", &framed, &json!({ "kind": kind, "id": id }), call.asker())
+    vector(about, "asker", &framed, &json!({ "kind": kind, "id": id }), asker_of(call))
 }
 
 fn spent(about: &str, run: &str, token: &str) -> Value {
@@ -51,7 +52,7 @@ fn spent(about: &str, run: &str, token: &str) -> Value {
 
 /// A token sealed under the key of a run, from a secret of 32 bytes of value 1: the bytes that the tag covers, and
 /// the text.
-fn seal(about: &str, call: &CallBinding) -> Value {
+fn seal(about: &str, call: &CallFacts) -> Value {
     let (label, keys) = ("countersign/approval-1", keys());
     let token = mint(&keys, call, &terms("t"), DEFAULT_TTL_CAP).unwrap();
     let mut members = json!(call);
@@ -75,15 +76,15 @@ fn seal(about: &str, call: &CallBinding) -> Value {
 }
 
 fn recipes() -> Vec<(&'static str, Value)> {
-    let in_session = |id: &str| bare("c").with_session(SessionId::new(id).unwrap());
+    let in_session = |id: &str| bare("c").session(SessionId::new(id).unwrap());
     vec![
         ("act_every_field", act("a call that binds all that there is", &full("c"))),
         ("act_no_optional_field", act("a call that binds what every call binds", &bare("c"))),
-        ("act_agent_alone", act("one id, as the agent", &bare("c").with_agent(AgentId::new("x").unwrap()))),
+        ("act_agent_alone", act("one id, as the agent", &bare("c").agent(AgentId::new("x").unwrap()))),
         ("act_session_alone", act("the same id, as the session", &in_session("x"))),
         (
             "act_version_0",
-            act("a registry version of 0 is not an absent one", &bare("c").with_registry_version(0)),
+            act("a registry version of 0 is not an absent one", &bare("c").registry_version(0)),
         ),
         ("asker_session", asker("who asks is the session", "session", "s-1", &full("c"))),
         (

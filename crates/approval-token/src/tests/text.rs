@@ -26,7 +26,7 @@ fn a_token_is_the_prefix_the_payload_and_the_tag() {
         sealed,
         format!(
             r#"{{"agent":"bot","approver":"olga","args":"{}","args_recipe":"jcs-1","ask":"{}","audience":"gate-1","call_id":"c","definition":"{}","expires":1060000,"issued":1000000,"key_id":"k1","plan":"{}","principal":"alice","recipe":"approval-1","registry_version":7,"run":"run-1","server":"desk","session":"s-1","token_id":"t","tool":"refund"}}"#,
-            full("c").args(),
+            full("c").args,
             Digest::of(b"ask"),
             Digest::of(b"definition"),
             Digest::of(b"plan"),

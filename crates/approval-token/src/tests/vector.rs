@@ -39,7 +39,7 @@ fn case(about: &str, expect: &str, reason: Option<&str>, change: &Value) -> Valu
 }
 
 /// A vector with the terms and the payload of its token.
-fn made(about: &str, call: &CallBinding, change: &Value) -> Value {
+fn made(about: &str, call: &CallFacts, change: &Value) -> Value {
     let token = minted(call, &terms("t"));
     let mut change = change.clone();
     change["token"] = token.as_str().into();
@@ -52,7 +52,7 @@ fn made(about: &str, call: &CallBinding, change: &Value) -> Value {
 }
 
 fn accepted() -> Vec<(&'static str, Value)> {
-    let odd = CallBinding::new(
+    let odd = CallFacts::new(
         CallId::new(r#"c|"1","call_id":"2"#).unwrap(),
         ToolId::new("desk/v2", "_refund.now-1").unwrap(),
         canonical("{}").digest(),
@@ -308,7 +308,7 @@ fn run(case: &Value) -> Result<Approval, ApprovalError> {
     let keyring = Keyring::new(secrets.next().unwrap());
     let keyring = secrets.fold(keyring, |ring, secret| ring.with_accepted(secret).unwrap());
     let keys = keyring.for_run(&RunId::new(&text(&case["run"])).unwrap());
-    let binding: CallBinding = serde_json::from_value(case["binding"].clone()).unwrap();
+    let binding: CallFacts = serde_json::from_value(case["binding"].clone()).unwrap();
     let partial = if case["partial"] == "accept" { Partial::Accept } else { Partial::Refuse };
     let now = at(case["now"].as_u64().unwrap());
     let skew = Millis::new(case["skew"].as_u64().unwrap()).unwrap();

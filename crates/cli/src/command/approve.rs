@@ -2,11 +2,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_approval_token::{
-    CallBinding, DenialReason, MintTerms, PendingApproval, PendingApprovals as _, PendingError, PendingState,
-    mint,
+    DenialReason, MintTerms, PendingApproval, PendingApprovals as _, PendingError, PendingState, mint,
 };
-use countersign_audit_log::{AnswerRecord, AnswerVerdict, RecordedTool};
-use countersign_core::{CallId, OperatorId, Timestamp, TokenId};
+use countersign_audit_log::{AnswerRecord, AnswerVerdict};
+use countersign_core::{CallFacts, CallId, OperatorId, Timestamp, TokenId};
 use countersign_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
@@ -199,7 +198,8 @@ impl Approve {
         pending: &PendingApproval,
         record: PreparedRecord,
     ) -> Result<Exit, Failure> {
-        let session = pending.binding().session().ok_or_else(|| internal("the call has no session"))?;
+        let session =
+            pending.binding().session.as_ref().ok_or_else(|| internal("the call has no session"))?;
         let keys = run_keys(&approval.key_file, &run_of(session)?)?;
         let token_id: TokenId = random::id("token")?;
         let now = now()?;
@@ -223,13 +223,7 @@ impl Approve {
     }
 
     fn answer(&self, pending: &PendingApproval, verdict: AnswerVerdict, now: Timestamp) -> AnswerRecord {
-        let binding = pending.binding();
-        let (id, tool) = (pending.id().as_str(), RecordedTool::from(binding.tool()));
-        let mut answer = AnswerRecord::new(now, id, tool, *binding.args(), verdict, self.approver.clone());
-        answer.session = binding.session().cloned();
-        answer.agent = binding.agent().cloned();
-        answer.plan = binding.plan().copied();
-        answer
+        AnswerRecord::about(now, pending.binding(), verdict, self.approver.clone())
     }
 }
 
@@ -282,13 +276,12 @@ fn list(out: &mut Output, approval: &ApprovalPart, all: bool) -> Result<Exit, Fa
         let notes = waiting.iter().map(|it| (it, "")).chain(ended.iter().map(|it| (it, "  session ended")));
         for (pending, note) in notes {
             let binding = pending.binding();
-            let agent = binding.agent().map(ToString::to_string).unwrap_or_default();
-            let what =
-                WaitingPlan::of(pending).map_or_else(|| binding.tool().to_string(), |plan| plan.title());
+            let agent = binding.agent.as_ref().map(ToString::to_string).unwrap_or_default();
+            let what = WaitingPlan::of(pending).map_or_else(|| binding.tool.to_string(), |plan| plan.title());
             out.line(&format!(
                 "{}  {what}  {agent} for {}  until {}{note}",
                 pending.id(),
-                binding.principal(),
+                binding.principal,
                 pending.expires()
             ))?;
         }
@@ -300,18 +293,18 @@ fn report(pending: &PendingApproval) -> Value {
     let binding = pending.binding();
     let mut report = json!({
         "call_id": pending.id(),
-        "server": binding.tool().server(),
-        "tool": binding.tool().name(),
+        "server": binding.tool.server(),
+        "tool": binding.tool.name(),
         "args": pending.args(),
-        "args_digest": binding.args(),
-        "principal": binding.principal(),
-        "agent": binding.agent(),
-        "session": binding.session(),
-        "audience": binding.audience(),
-        "definition": binding.definition(),
-        "ask": binding.ask(),
-        "plan_root": binding.plan(),
-        "registry_version": binding.registry_version(),
+        "args_digest": binding.args,
+        "principal": binding.principal,
+        "agent": binding.agent,
+        "session": binding.session,
+        "audience": binding.audience,
+        "definition": binding.definition,
+        "ask": binding.ask,
+        "plan_root": binding.plan,
+        "registry_version": binding.registry_version,
         "requested": pending.requested(),
         "expires": pending.expires(),
     });
@@ -343,8 +336,8 @@ fn ask(pending: &PendingApproval, goal: Option<&str>) -> Result<TypedAnswer, Fai
 }
 
 /// Returns the goal's text if the configuration's goal has the digest that the approval binds.
-fn goal_of(config: &ConfigFile, binding: &CallBinding) -> Option<String> {
-    let (session, bound) = binding.session().zip(binding.ask())?;
+fn goal_of(config: &ConfigFile, binding: &CallFacts) -> Option<String> {
+    let (session, bound) = binding.session.as_ref().zip(binding.ask.as_ref())?;
     let goal = config.config(session.clone(), &PlanPart::default()).ok()?.goal?;
     (goal_digest(&goal, session).ok()? == *bound).then_some(goal)
 }
@@ -356,33 +349,33 @@ fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
     let plan = WaitingPlan::of(pending);
     let (kind, what) = match &plan {
         Some(plan) => ("plan", plan.title()),
-        None => ("tool", binding.tool().to_string()),
+        None => ("tool", binding.tool.to_string()),
     };
     let mut text =
-        format!("call       {}\n{kind}       {what}\nprincipal  {}", pending.id(), binding.principal());
-    if let Some(agent) = binding.agent() {
+        format!("call       {}\n{kind}       {what}\nprincipal  {}", pending.id(), binding.principal);
+    if let Some(agent) = &binding.agent {
         text.push_str(&format!("\nagent      {agent}"));
     }
-    if let Some(session) = binding.session() {
+    if let Some(session) = &binding.session {
         text.push_str(&format!("\nsession    {session}"));
     }
-    if let Some(bound) = binding.ask() {
+    if let Some(bound) = &binding.ask {
         text.push_str(&format!("\ngoal       (sha-256 {bound})"));
     }
     if let Some(goal) = goal {
         text.push_str(&format!("\n           {}", spelled(goal)));
     }
     // A plan's title contains its root.
-    if let Some(root) = binding.plan().filter(|_| plan.is_none()) {
+    if let Some(root) = binding.plan.as_ref().filter(|_| plan.is_none()) {
         text.push_str(&format!("\nin plan    {root}"));
     }
-    if let Some(version) = binding.registry_version() {
+    if let Some(version) = binding.registry_version {
         text.push_str(&format!("\nregistry   {version}"));
     }
-    if let Some(audience) = binding.audience() {
+    if let Some(audience) = &binding.audience {
         text.push_str(&format!("\naudience   {audience}"));
     }
-    if let Some(definition) = binding.definition() {
+    if let Some(definition) = &binding.definition {
         let what = if plan.is_some() { "definitions" } else { "definition" };
         text.push_str(&format!("\n{what} (sha-256 {definition})"));
     }
@@ -393,7 +386,7 @@ fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
         "\nrequested  {}\nwaits till {}\narguments  (sha-256 {})\n",
         pending.requested(),
         pending.expires(),
-        binding.args(),
+        binding.args,
     ));
     text.push_str(&plan.map_or_else(|| shown_json(pending.args()), |plan| plan.describe()));
     text
@@ -404,12 +397,12 @@ fn question(pending: &PendingApproval) -> String {
     let binding = pending.binding();
     let (kind, what) = match WaitingPlan::of(pending) {
         Some(plan) => ("plan", plan.title()),
-        None => ("call", binding.tool().to_string()),
+        None => ("call", binding.tool.to_string()),
     };
     format!(
         "Approve exactly this {kind}, once: {what} for {}, arguments sha-256 {}?",
-        binding.principal(),
-        binding.args()
+        binding.principal,
+        binding.args
     )
 }
 
@@ -431,9 +424,9 @@ fn unknown() -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use countersign_approval_token::{CallBinding, PendingApproval};
+    use countersign_approval_token::PendingApproval;
     use countersign_canonical_json::{Limits, Recipe, read};
-    use countersign_core::{CallId, Digest, Millis, Principal, Timestamp, ToolId};
+    use countersign_core::{CallFacts, CallId, Digest, Millis, Principal, Timestamp, ToolId};
 
     use super::{TypedAnswer, describe, question};
 
@@ -442,9 +435,9 @@ mod tests {
         let args = read(text.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
         let (id, tool) = (CallId::new("call-1").unwrap(), ToolId::new("desk", "refund").unwrap());
         let by = Principal::new("alice").unwrap();
-        let mut binding = CallBinding::new(id, tool, args.digest(), Recipe::Jcs1, by);
+        let mut binding = CallFacts::new(id, tool, args.digest(), Recipe::Jcs1, by);
         if let Some(goal) = goal {
-            binding = binding.with_ask(goal);
+            binding = binding.ask(goal);
         }
         PendingApproval::new(binding, &args, Timestamp::EPOCH, Millis::from_secs(60)).unwrap()
     }
@@ -453,7 +446,7 @@ mod tests {
     fn arguments_that_scroll_the_call_away_do_not_scroll_it_out_of_the_question() {
         let pending = pending(None);
         let question = question(&pending);
-        for part in ["desk:refund", "alice", &pending.binding().args().to_string()] {
+        for part in ["desk:refund", "alice", &pending.binding().args.to_string()] {
             assert!(question.contains(part), "{question}");
         }
         assert_eq!(question.lines().count(), 1);

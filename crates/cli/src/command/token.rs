@@ -2,13 +2,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use countersign_approval_token::{
-    Approval, ApprovalError, ApprovalToken, CallBinding, MintTerms, Partial, VerifyTerms, mint, verify,
+    Approval, ApprovalError, ApprovalToken, MintTerms, Partial, VerifyTerms, mint, verify,
 };
 use countersign_canonical_json::{Kind, Limits, Recipe, read};
 use countersign_core::SpendError;
 use countersign_core::{
-    AgentId, Audience, CallId, Digest, Millis, OperatorId, Principal, RunId, ServerName, SessionId,
-    Timestamp, TokenId, ToolId, ToolName,
+    AgentId, Audience, CallFacts, CallId, Digest, Millis, OperatorId, Principal, RunId, ServerName,
+    SessionId, Timestamp, TokenId, ToolId, ToolName,
 };
 use countersign_host::inputs::run_keys;
 use countersign_registry::{LoadOptions, verify_registry};
@@ -172,7 +172,7 @@ impl Mint {
             "token": token.as_str(),
             "token_id": token_id,
             "call_id": self.bindings.call_id,
-            "args_digest": binding.args(),
+            "args_digest": binding.args,
             "issued": issued,
             "expires": issued.saturating_add(self.ttl),
         });
@@ -257,7 +257,7 @@ fn spend(approval: Approval, store: &Path, now: Timestamp, skew: Millis) -> Resu
 }
 
 impl Bindings {
-    fn read(&self) -> Result<CallBinding, Failure> {
+    fn read(&self) -> Result<CallFacts, Failure> {
         let limits = Limits::default();
         let cap = u64::try_from(limits.max_bytes()).unwrap_or(u64::MAX).saturating_add(1);
         let args = read(&self.args.read_prefix(cap)?, Recipe::Jcs1, &limits)
@@ -269,44 +269,44 @@ impl Bindings {
         }
         let tool = ToolId::from_names(self.server.clone(), self.tool.clone());
         let mut binding =
-            CallBinding::new(self.call_id.clone(), tool, args.digest(), Recipe::Jcs1, self.principal.clone());
+            CallFacts::new(self.call_id.clone(), tool, args.digest(), Recipe::Jcs1, self.principal.clone());
         if let Some(session) = &self.session {
-            binding = binding.with_session(session.clone());
+            binding = binding.session(session.clone());
         }
         if let Some(agent) = &self.agent {
-            binding = binding.with_agent(agent.clone());
+            binding = binding.agent(agent.clone());
         }
         if let Some(audience) = &self.audience {
-            binding = binding.with_audience(audience.clone());
+            binding = binding.audience(audience.clone());
         }
         if let Some(definition) = self.definition {
-            binding = binding.with_definition(definition);
+            binding = binding.definition(definition);
         }
         if let Some(ask) = self.ask {
-            binding = binding.with_ask(ask);
+            binding = binding.ask(ask);
         }
         if let Some(plan) = self.plan {
-            binding = binding.with_plan(plan);
+            binding = binding.plan(plan);
         }
         if let Some(version) = self.registry_version {
-            binding = binding.with_registry_version(version);
+            binding = binding.registry_version(version);
         }
         Ok(binding)
     }
 }
 
 /// Refuses a tool that the registry does not list, or does not list for the bound agent.
-fn check_listed(binding: &CallBinding, registry: &Path, root: &Path) -> Result<(), Failure> {
+fn check_listed(binding: &CallFacts, registry: &Path, root: &Path) -> Result<(), Failure> {
     let root = read_trust_root(root)?;
     let bytes = read_trusted_file(registry, REGISTRY_BYTES)?;
     let snapshot = verify_registry(&bytes, &root, None, &LoadOptions::new(), now()?)
         .map_err(|error| Failure::from(error).about(registry.display()).into_refusal())?;
-    let tool = binding.tool();
+    let tool = &binding.tool;
     let refused = |text: String| Err(Failure::refused("CAPABILITY_NOT_LISTED", text));
     if snapshot.tool(tool).is_none() {
         return refused(format!("the registry lists no tool `{tool}`"));
     }
-    match binding.agent() {
+    match &binding.agent {
         Some(agent) if !snapshot.agent(agent).is_some_and(|entry| entry.tools().contains(tool)) => {
             refused(format!("the registry lists no tool `{tool}` for the agent"))
         }

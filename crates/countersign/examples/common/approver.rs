@@ -43,7 +43,7 @@ pub(crate) fn open(name: &str) -> Result<ToolGate, Box<dyn std::error::Error>> {
 /// Mints an approval of exactly the refused call, as a person does who has seen it.
 pub(crate) fn approve(refused: &Rejection) -> Result<ApprovalToken, Box<dyn std::error::Error>> {
     let request = refused.approval_request().ok_or("nothing waits for approval")?;
-    println!("approver sees: {} {}", request.binding().tool(), request.args().as_str());
+    println!("approver sees: {} {}", request.binding().tool, request.args().as_str());
     let terms = MintTerms::new(
         TokenId::new("approval-1")?,
         OperatorId::new("grace@example.com")?,

@@ -37,7 +37,7 @@ fn without_an_approver_a_step_that_needs_an_approval_is_refused() {
 #[test]
 fn a_call_can_be_approved_where_the_plan_was_not() {
     let outcome = refund()
-        .approver(|request| match request.binding().tool().name().as_str() {
+        .approver(|request| match request.binding().tool.name().as_str() {
             "refund" => Approval::Token(token(request, 1)),
             _ => Approval::Abstain,
         })
@@ -82,7 +82,7 @@ fn a_no_that_cannot_be_put_on_record_ends_the_run_as_that() {
 fn a_no_to_a_single_call_that_cannot_be_put_on_record_ends_the_run_as_that() {
     let denying = |gate| {
         wipe()
-            .approver(|request| match request.binding().tool().name().as_str() {
+            .approver(|request| match request.binding().tool.name().as_str() {
                 "wipe" => Approval::Deny,
                 _ => Approval::Abstain,
             })
@@ -107,7 +107,7 @@ fn a_token_that_is_not_one_of_this_plan_starts_nothing() {
 fn a_tool_whose_every_call_is_approved_is_asked_for_when_it_is_called() {
     let outcome = wipe()
         .approver(|request| {
-            let number = if request.binding().tool().name().as_str() == "wipe" { 2 } else { 1 };
+            let number = if request.binding().tool.name().as_str() == "wipe" { 2 } else { 1 };
             Approval::Token(token(request, number))
         })
         .run();
@@ -118,7 +118,7 @@ fn a_tool_whose_every_call_is_approved_is_asked_for_when_it_is_called() {
 #[test]
 fn a_call_whose_approval_is_refused_or_wrong_is_not_run() {
     let denied = wipe()
-        .approver(|request| match request.binding().tool().name().as_str() {
+        .approver(|request| match request.binding().tool.name().as_str() {
             "wipe" => Approval::Deny,
             _ => Approval::Token(token(request, 1)),
         })
@@ -126,7 +126,7 @@ fn a_call_whose_approval_is_refused_or_wrong_is_not_run() {
     assert_eq!((denied.code(), denied.ran.len()), ("APPROVAL_DENIED", 0));
     assert_eq!(denied.gate.counts().rejected_with(RejectionCode::ApprovalDenied), 1, "the gate was told");
     let named = wipe()
-        .approver(|request| match request.binding().tool().name().as_str() {
+        .approver(|request| match request.binding().tool.name().as_str() {
             "wipe" => Approval::DenyBy("olga".to_owned()),
             _ => Approval::Abstain,
         })
@@ -135,7 +135,7 @@ fn a_call_whose_approval_is_refused_or_wrong_is_not_run() {
     let names: Vec<_> = named.gate.call_log().into_iter().filter_map(|record| record.denied_by).collect();
     assert_eq!(names.iter().map(|name| name.as_str()).collect::<Vec<_>>(), ["olga"]);
     let forged = wipe()
-        .approver(|request| match request.binding().tool().name().as_str() {
+        .approver(|request| match request.binding().tool.name().as_str() {
             "wipe" => Approval::Token("cs1.a.b".to_owned()),
             _ => Approval::Token(token(request, 1)),
         })

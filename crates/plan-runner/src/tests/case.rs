@@ -339,12 +339,12 @@ struct Says {
 
 impl Approver for Says {
     fn approve_plan(&mut self, request: &ApprovalRequest) -> Approval {
-        self.saw.push(request.binding().tool().to_string());
+        self.saw.push(request.binding().tool.to_string());
         (self.says)(request)
     }
 
     fn approve_call(&mut self, request: &ApprovalRequest) -> Approval {
-        self.saw.push(request.binding().tool().to_string());
+        self.saw.push(request.binding().tool.to_string());
         (self.says)(request)
     }
 }

@@ -57,7 +57,7 @@ fn a_call_that_the_approver_denies_halts_the_plan() {
     const WIPE: &str = r#""tool":"wipe","args":{}"#;
     let outcome = Case::new(plan(&[WIPE, READ, MAIL]))
         .turn(turn("wipe", "{}"))
-        .approver(|request| match request.binding().tool().name().as_str() {
+        .approver(|request| match request.binding().tool.name().as_str() {
             "wipe" => Approval::Deny,
             _ => Approval::Abstain,
         })

@@ -14,7 +14,7 @@ fn waiting(call: &str, amount: u64, requested: u64, ttl: u64) -> PendingApproval
 
 fn in_session(call: &str, amount: u64, session: &str, requested: u64, ttl: u64) -> PendingApproval {
     let args = args(&format!("{{\"amount\":{amount}}}"));
-    let binding = binding(call, &args).with_session(SessionId::new(session).unwrap());
+    let binding = binding(call, &args).session(SessionId::new(session).unwrap());
     PendingApproval::new(binding, &args, at(requested), Millis::new(ttl).unwrap()).unwrap()
 }
 
@@ -318,8 +318,8 @@ fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
     let (_folder, store) = store();
     let big = args(&format!("\"{}\"", "x".repeat(1_000_000)));
     let ask = |n: u64, session: &str| {
-        let call = binding(&format!("c{n}"), &big).with_registry_version(n);
-        let call = call.with_session(SessionId::new(session).unwrap());
+        let call = binding(&format!("c{n}"), &big).registry_version(n);
+        let call = call.session(SessionId::new(session).unwrap());
         store.request(&PendingApproval::new(call, &big, at(0), Millis::new(100).unwrap()).unwrap())
     };
     assert_eq!((0..10).filter(|n| ask(*n, "eve").is_ok()).count(), 4);

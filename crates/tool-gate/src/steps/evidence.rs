@@ -43,7 +43,7 @@ pub(crate) fn check_evidence<'d>(
         }
         return Ok(CheckedEvidence { impact: of_registry, proposal: None });
     };
-    let by_policy = settings.verifier.policy().impact_of(subject.tool.name().as_str());
+    let by_policy = settings.verifier.policy().impact_of(subject.facts.tool.name().as_str());
     let impact = by_policy.map_or(of_registry, |impact| impact.max(of_registry));
     if impact > of_registry {
         deciding.findings.note_effective_impact(impact);
@@ -62,7 +62,7 @@ pub(crate) fn check_evidence<'d>(
     let verified = catch_unwind(AssertUnwindSafe(|| {
         let proposal = settings.verifier.parse(json).map_err(|error| refused(&error))?;
         deciding.findings.note_proposal(&proposal);
-        verify(deciding, settings, proposal, subject, clock)
+        verify(settings, proposal, subject, clock)
     }))
     .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "verifying the proposal panicked")))?;
     deciding.findings.note_verified(&verified);
@@ -103,30 +103,14 @@ fn refused(error: &ProposalError) -> Refusal {
 
 /// Verifies the proposal against the call as the gate knows it.
 pub(super) fn verify(
-    deciding: &Deciding<'_>,
     settings: &ProposalSettings,
     proposal: ActionProposal,
     subject: &Subject<'_>,
     clock: &dyn Clock,
 ) -> Result<VerifiedProposal, Refusal> {
-    let Deciding { terms, view, .. } = deciding;
-    let mut call = ProposedCall::new(subject.tool.name())
-        .server(subject.tool.server())
-        .args(subject.args.digest())
-        .impact(subject.rules.entry().impact())
-        .call_id(subject.call_id)
-        .principal(&terms.principal)
-        .agent(&terms.agent)
-        .session(&terms.session)
-        .registry_version(view.snapshot().version());
+    let mut call = ProposedCall::of(subject.facts).impact(subject.rules.entry().impact());
     if requires_evidence(subject.rules) {
         call = call.evidence_required();
-    }
-    if let Some(ask) = terms.goal {
-        call = call.ask(ask);
-    }
-    if let Some(root) = subject.plan() {
-        call = call.plan(root);
     }
     proposal.verify(&settings.verifier, &call, clock).map_err(|error| refused(&error))
 }

@@ -21,13 +21,11 @@ pub(crate) fn check_user_checks(
     impact: ImpactClass,
 ) -> Result<(), Refusal> {
     let checked = CheckedCall {
-        call_id: subject.call_id,
-        tool: subject.tool,
+        facts: subject.facts,
         args: subject.args,
         impact,
         agent: &terms.agent,
         session: &terms.session,
-        principal: &terms.principal,
     };
     for (name, check) in &terms.checks {
         match catch_unwind(AssertUnwindSafe(|| check.check(&checked))) {

@@ -51,7 +51,7 @@ fn summarise(
     let summary =
         proposal.claims().iter().fold(summary, |all, claim| all.claim(claim.text(), claim.evidence()));
     let entries: Vec<_> = proposal.evidence().iter().map(unverified).collect();
-    let verified = verify(deciding, settings, proposal, subject, clock).and_then(|verified| {
+    let verified = verify(settings, proposal, subject, clock).and_then(|verified| {
         check_not_revoked(&verified, &settings.verifier, deciding.view).map(|()| verified)
     });
     let (summary, evidence) = match &verified {

@@ -45,15 +45,15 @@ fn what_waits_for_approval_comes_with_what_is_to_be_approved() {
     let no = gate.check(&refund("c1")).unwrap_err();
     let request = no.approval_request().unwrap();
     assert_eq!(request.args().as_str(), r#"{"amount":49,"ticket":"T-1001"}"#);
-    assert_eq!(request.binding().args(), &request.args().digest());
-    assert_eq!(request.binding().call_id().as_str(), "c1");
+    assert_eq!(&request.binding().args, &request.args().digest());
+    assert_eq!(request.binding().call_id.as_str(), "c1");
     let binding = request.binding();
-    assert_eq!(binding.registry_version(), Some(1));
-    assert_eq!(binding.agent(), Some(gate.contract().agent()));
-    assert_eq!(binding.session(), Some(gate.contract().session()));
-    assert_eq!(binding.audience().map(|audience| audience.as_str()), Some("gate-1"));
-    assert_eq!(binding.principal(), gate.principal());
-    assert_eq!(binding.ask().copied(), gate.pinned_ask().map(|pin| pin.digest()));
+    assert_eq!(binding.registry_version, Some(1));
+    assert_eq!(binding.agent.as_ref(), Some(gate.contract().agent()));
+    assert_eq!(binding.session.as_ref(), Some(gate.contract().session()));
+    assert_eq!(binding.audience.as_ref().map(|audience| audience.as_str()), Some("gate-1"));
+    assert_eq!(&binding.principal, gate.principal());
+    assert_eq!(binding.ask, gate.pinned_ask().map(|pin| pin.digest()));
     assert!(
         gate.check(&ToolCall::new("c1", "desk", "delete_ticket", REFUND))
             .unwrap_err()

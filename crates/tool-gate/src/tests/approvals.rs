@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
-use countersign_approval_token::{CallBinding, MintTerms, mint};
+use countersign_approval_token::{MintTerms, mint};
 use countersign_canonical_json::Recipe;
 use countersign_core::SpentTokens;
 use countersign_core::*;
@@ -60,12 +60,12 @@ fn an_approval_of_another_run_audience_or_principal_is_refused() {
     let refused = gate.check(&refund("c1")).unwrap_err();
     let binding = refused.approval_request().unwrap().binding();
     let other_run = mint(&keys("run-2"), binding, &world.terms(1), hour()).unwrap();
-    let audience = binding.clone().with_audience(Audience::new("gate-2").unwrap());
+    let audience = binding.clone().audience(Audience::new("gate-2").unwrap());
     let other_audience = mint(&keys("run-1"), &audience, &world.terms(2), hour()).unwrap();
-    let principal = CallBinding::new(
-        binding.call_id().clone(),
-        binding.tool().clone(),
-        *binding.args(),
+    let principal = CallFacts::new(
+        binding.call_id.clone(),
+        binding.tool.clone(),
+        binding.args,
         Recipe::Jcs1,
         Principal::new("mallory@example.com").unwrap(),
     );
@@ -81,12 +81,12 @@ fn a_partial_approval_counts_only_where_the_host_asked_for_that() {
     let strict = world.gate();
     let refused = strict.check(&refund("c1")).unwrap_err();
     let full = refused.approval_request().unwrap().binding();
-    let partial = CallBinding::new(
-        full.call_id().clone(),
-        full.tool().clone(),
-        *full.args(),
+    let partial = CallFacts::new(
+        full.call_id.clone(),
+        full.tool.clone(),
+        full.args,
         Recipe::Jcs1,
-        full.principal().clone(),
+        full.principal.clone(),
     );
     let token = mint(&keys("run-1"), &partial, &world.terms(1), hour()).unwrap();
     let call = refund("c1").approval(token.as_str());

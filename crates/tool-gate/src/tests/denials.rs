@@ -106,7 +106,7 @@ fn a_persons_no_to_a_whole_plan_is_on_record_with_its_root_and_changes_nothing()
     assert_eq!((entry.tool.server.as_str(), entry.tool.name.as_str()), PLAN_TOOL);
     assert_eq!((entry.plan, entry.call_id.as_str()), (Some(root.digest()), root.to_string().as_str()));
     assert_eq!(entry.denied_by.unwrap().as_str(), "olga\\u{1b}[2J");
-    assert_eq!(entry.args, Some(*asked.binding().args()));
+    assert_eq!(entry.args, Some(asked.binding().args));
     assert_eq!((gate.plan_root(), gate.counts().rejected()), (None, 0), "no plan, and no call");
     assert_eq!(gate.refuse_plan(&asked, None).code(), "APPROVAL_DENIED");
     assert_eq!((last_decision(&world).plan, last_decision(&world).denied_by), (Some(root.digest()), None));
@@ -132,7 +132,7 @@ fn what_was_asked_about_a_call_or_in_another_session_is_no_refusal_of_a_plan() {
     let call = gate.check(&refund("c")).unwrap_err().approval_request().unwrap().clone();
     let asked = gate.plan_approval_request(&plan_of(&gate, steps())).unwrap();
     let other = SessionId::new("another").unwrap();
-    let elsewhere = ApprovalRequest { binding: asked.binding().clone().with_session(other), ..asked };
+    let elsewhere = ApprovalRequest { binding: asked.binding().clone().session(other), ..asked };
     for foreign in [call, elsewhere] {
         assert_eq!(gate.refuse_plan(&foreign, Some("olga")).code(), "INTERNAL");
         let entry = last_decision(&world);

@@ -105,11 +105,11 @@ fn the_bound_digest_is_one_that_anybody_can_write_down() {
     let world = World::new();
     let gate = world.gate();
     let none = gate.plan_approval_request(&plan_of(&gate, steps())).unwrap();
-    assert_eq!(none.binding().definition(), None);
+    assert_eq!(none.binding().definition.as_ref(), None);
     note(&gate, "refund", b"one");
     // `pinned` was not seen: the definition that the registry pins counts.
     let plan = plan_of(&gate, vec![step("pinned", "{}"), step("refund", r#"{"ticket":"T","amount":1}"#)]);
-    let bound = *gate.plan_approval_request(&plan).unwrap().binding().definition().unwrap();
+    let bound = gate.plan_approval_request(&plan).unwrap().binding().definition.unwrap();
     let (pinned, refund) = (Digest::of(b"the pinned definition"), Digest::of(b"one"));
     let text = format!(r#"{{"desk":{{"pinned":"{pinned}","refund":"{refund}"}}}}"#);
     assert_eq!(bound, Digest::framed("countersign/plan-definitions-1").field(text.as_bytes()).finish());

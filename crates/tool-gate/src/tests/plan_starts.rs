@@ -220,14 +220,14 @@ fn a_partial_token_approves_no_plan() {
     let plan = plan_of(&gate, steps());
     let request = gate.plan_approval_request(&plan).unwrap();
     let whole = request.binding();
-    let partial = countersign_approval_token::CallBinding::new(
-        whole.call_id().clone(),
-        whole.tool().clone(),
-        *whole.args(),
+    let partial = countersign_core::CallFacts::new(
+        whole.call_id.clone(),
+        whole.tool.clone(),
+        whole.args,
         countersign_canonical_json::Recipe::Jcs1,
         gate.principal().clone(),
     )
-    .with_plan(*whole.plan().unwrap());
+    .plan(whole.plan.unwrap());
     let token = mint_for(&world, &partial, 1);
     let started = gate.start_plan(PlanSettings::new(plan).approval(&token));
     assert_eq!(started.unwrap_err().code(), "APPROVAL_INVALID");

@@ -27,7 +27,7 @@ fn plan_definitions(about: &str, tools: &[(&str, &str)], seen: Known<'_>, known:
             .unwrap()
     });
     let plan = plan_of(&gate, steps.collect());
-    let bound = *gate.plan_approval_request(&plan).unwrap().binding().definition().unwrap();
+    let bound = gate.plan_approval_request(&plan).unwrap().binding().definition.unwrap();
     let mut definitions = json!({});
     for (server, name, definition) in known {
         definitions[server][name] = json!(definition);
@@ -161,5 +161,5 @@ fn a_plan_of_tools_without_a_known_definition_binds_none() {
     let world = World::new();
     let gate = world.gate();
     let request = gate.plan_approval_request(&plan_of(&gate, steps())).unwrap();
-    assert_eq!(request.binding().definition(), None);
+    assert_eq!(request.binding().definition.as_ref(), None);
 }

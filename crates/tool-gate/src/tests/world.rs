@@ -194,11 +194,7 @@ impl World {
 }
 
 /// Mints a token over a binding.
-pub(super) fn mint_for(
-    world: &World,
-    binding: &countersign_approval_token::CallBinding,
-    number: u64,
-) -> String {
+pub(super) fn mint_for(world: &World, binding: &countersign_core::CallFacts, number: u64) -> String {
     mint(&keys("run-1"), binding, &world.terms(number), hour()).unwrap().as_str().to_owned()
 }
 

@@ -20,13 +20,13 @@ impl WaitingPlan {
     /// Returns the plan if the approval is of one, and if the root to display equals the root to sign.
     pub(crate) fn of(pending: &PendingApproval) -> Option<Self> {
         let binding = pending.binding();
-        if (binding.tool().server().as_str(), binding.tool().name().as_str()) != PLAN_TOOL {
+        if (binding.tool.server().as_str(), binding.tool.name().as_str()) != PLAN_TOOL {
             return None;
         }
         let plan = Plan::from_json(pending.args().as_bytes(), &PlanLimits::default()).ok()?;
         // The gate checked whether the plan may run before it asked for the approval, and checks it again at the start.
         let root = *unchecked(plan.clone()).ok()?.root();
-        (binding.plan() == Some(&root.digest())).then_some(Self { plan, root })
+        (binding.plan.as_ref() == Some(&root.digest())).then_some(Self { plan, root })
     }
 
     /// Returns a short title.
@@ -85,10 +85,10 @@ pub(crate) fn spelled(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use countersign_approval_token::{CallBinding, PendingApproval};
+    use countersign_approval_token::PendingApproval;
     use countersign_canonical_json::{Limits, Recipe, read};
     use countersign_committed_plan::{Plan, PlanLimits};
-    use countersign_core::{CallId, Digest, Millis, Principal, Timestamp, ToolId};
+    use countersign_core::{CallFacts, CallId, Digest, Millis, Principal, Timestamp, ToolId};
     use serde_json::json;
 
     use super::{WaitingPlan, unchecked};
@@ -106,10 +106,9 @@ mod tests {
     fn pending(tool: (&str, &str), args: &str, plan: Option<Digest>) -> PendingApproval {
         let args = read(args.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
         let (id, tool) = (CallId::new("c").unwrap(), ToolId::new(tool.0, tool.1).unwrap());
-        let mut binding =
-            CallBinding::new(id, tool, args.digest(), Recipe::Jcs1, Principal::new("p").unwrap());
+        let mut binding = CallFacts::new(id, tool, args.digest(), Recipe::Jcs1, Principal::new("p").unwrap());
         if let Some(plan) = plan {
-            binding = binding.with_plan(plan);
+            binding = binding.plan(plan);
         }
         PendingApproval::new(binding, &args, Timestamp::EPOCH, Millis::from_secs(60)).unwrap()
     }

@@ -68,7 +68,7 @@ pub(super) struct Yes {
 impl Yes {
     /// Returns the id that the approval binds.
     pub(super) fn call_id<'a>(&'a self, question: &'a Question) -> &'a CallId {
-        self.filed.as_ref().unwrap_or_else(|| question.request.binding().call_id())
+        self.filed.as_ref().unwrap_or_else(|| &question.request.binding().call_id)
     }
 }
 
@@ -100,7 +100,7 @@ impl Approvals {
         }
         let Some(store) = store else { return Ok(None) };
         let found = store.find_approved(binding, now()?)?;
-        let found = found.filter(|(id, _)| !question.is_one_of_several || id == binding.call_id());
+        let found = found.filter(|(id, _)| !question.is_one_of_several || id == &binding.call_id);
         Ok(found.map(|(id, token)| Answer::Yes(Yes { token: token.as_str().to_owned(), filed: Some(id) })))
     }
 
@@ -235,19 +235,19 @@ where
 fn report(request: &ApprovalRequest) -> serde_json::Value {
     let binding = request.binding();
     json!({
-        "call_id": binding.call_id(),
-        "server": binding.tool().server(),
-        "tool": binding.tool().name(),
+        "call_id": &binding.call_id,
+        "server": binding.tool.server(),
+        "tool": binding.tool.name(),
         "args": request.args().as_str(),
-        "args_digest": binding.args(),
-        "principal": binding.principal(),
-        "agent": binding.agent(),
-        "session": binding.session(),
-        "audience": binding.audience(),
-        "definition": binding.definition(),
-        "ask": binding.ask(),
-        "plan": binding.plan(),
-        "registry_version": binding.registry_version(),
+        "args_digest": &binding.args,
+        "principal": &binding.principal,
+        "agent": binding.agent.as_ref(),
+        "session": binding.session.as_ref(),
+        "audience": binding.audience.as_ref(),
+        "definition": binding.definition.as_ref(),
+        "ask": binding.ask.as_ref(),
+        "plan": binding.plan.as_ref(),
+        "registry_version": binding.registry_version,
     })
 }
 
@@ -258,7 +258,7 @@ fn describe(what: &str, request: &ApprovalRequest) -> String {
     for (name, value) in bound(request.binding()) {
         text.push_str(&format!("\n{name:<17}{value}"));
     }
-    let (digest, args) = (request.binding().args(), shown_json(request.args().as_str()));
+    let (digest, args) = (&request.binding().args, shown_json(request.args().as_str()));
     text.push_str(&format!("\narguments        (sha-256 {digest})\n{args}"));
     text
 }

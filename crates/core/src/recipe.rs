@@ -14,21 +14,19 @@ impl RecipeError {
     }
 }
 
-countersign_core::coded!(RecipeError);
+crate::coded!(RecipeError);
 
-/// A way to read and canonicalise bytes. Records name the recipe beside each digest.
+/// A way to read JSON and make it canonical. Records name the recipe beside each digest.
 ///
 /// All recipes are equally strict and write the same text for the same value. They differ only in the numbers they
 /// accept that an IEEE 754 double does not represent exactly.
 ///
+/// The reader and writer are in `countersign-canonical-json`.
+///
 /// ```
-/// use countersign_canonical_json::{Limits, Recipe, read};
-/// let big = b"9007199254740993";
-/// assert!(read(big, Recipe::Jcs1, &Limits::default()).is_err());
-/// assert_eq!(read(big, Recipe::Rfc8785, &Limits::default())?.as_str(), "9007199254740992");
-/// assert!(read(big, Recipe::PicCjson1, &Limits::default()).is_err());
-/// assert_eq!(read(b"0.30000000000000001", Recipe::PicCjson1, &Limits::default())?.as_str(), "0.3");
-/// # Ok::<(), countersign_canonical_json::JsonError>(())
+/// use countersign_core::Recipe;
+/// assert_eq!("jcs-1".parse(), Ok(Recipe::Jcs1));
+/// assert_eq!(Recipe::PicCjson1.as_str(), "pic-cjson-1");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
