@@ -401,8 +401,7 @@ fn question(pending: &PendingApproval) -> String {
     };
     format!(
         "Approve exactly this {kind}, once: {what} for {}, arguments sha-256 {}?",
-        binding.principal,
-        binding.args
+        binding.principal, binding.args
     )
 }
 
