@@ -13,6 +13,10 @@ use crate::{
     OpenLogError, Place,
 };
 
+/// Number of times that a log beside this one is opened again after its state has changed: its writer can roll it back
+/// once and archive once meanwhile, and begin it anew.
+const RETRIES: u32 = 3;
+
 impl Log {
     /// Opens the first log of a folder that no other writer has: the folder's own, or else the numbered one with the
     /// smallest number. The options are those of the folder's own log; a numbered log's origin is derived from theirs
@@ -80,21 +84,24 @@ impl Log {
             };
         };
         let mut known = keeper.known_in(states, key)?;
-        loop {
-            let error = match open_known(folder, key, known.as_ref()) {
-                Ok(prover) => return Ok(Some(prover)),
-                Err(error) => error,
-            };
+        let mut opened = open_known(folder, key, known.as_ref());
+        for _ in 0..RETRIES {
             // Its writer may have rolled it back or archived in the meantime: first the state, then the segment.
+            if !opened.as_ref().is_err_and(lacks_records) {
+                break;
+            }
             let now = keeper.known_in(&keeper.states()?, key)?;
             if now == known {
-                return match (error, &known) {
-                    (LogError::Missing, None) => Ok(None),
-                    (error, None) => Err(error.into()),
-                    (error, Some(known)) => Err(keeper.explain(error, known)),
-                };
+                break;
             }
             known = now;
+            opened = open_known(folder, key, known.as_ref());
+        }
+        match (opened, &known) {
+            (Ok(prover), _) => Ok(Some(prover)),
+            (Err(LogError::Missing), None) => Ok(None),
+            (Err(error), None) => Err(error.into()),
+            (Err(error), Some(known)) => Err(keeper.explain(error, known)),
         }
     }
 
@@ -105,6 +112,19 @@ impl Log {
     pub fn known_logs(&self) -> Result<LogStates, AuditError> {
         self.keeper.as_ref().map_or_else(|| Ok(LogStates::default()), Keeper::states)
     }
+}
+
+/// Returns `true` if a log without its known records can be the reason. Damage has others, and finding it again takes
+/// as long as reading the log.
+const fn lacks_records(error: &LogError) -> bool {
+    matches!(
+        error,
+        LogError::Missing
+            | LogError::Gone { .. }
+            | LogError::OldestGone { .. }
+            | LogError::Archived { .. }
+            | LogError::RolledBack { .. }
+    )
 }
 
 /// Opens a log, which must continue from its state. A log that the state knows and the folder lacks is gone.

@@ -1,9 +1,16 @@
 //! Several logs in one folder.
 
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::log_support::{key, options, place};
+use countersign_keys::state_file::LockWait;
+
+use super::log_support::{fill, key, options, place};
 use super::{at, decision};
+use crate::log::Stand;
+use crate::log_state::StateStore;
 use crate::*;
 
 fn number(text: &str) -> LogNumber {
@@ -120,4 +127,79 @@ fn log_that_is_removed_meanwhile_is_not_listed() {
     drop(stop);
     maker.join().unwrap();
     assert!(!removed.exists() && listed.unwrap().iter().all(|logs| logs[0] == LogNumber::FIRST));
+}
+
+/// State of a log that a busy writer saves between any two reads, up to a limit.
+#[derive(Debug)]
+struct MovingState {
+    key: LogKey,
+    note: String,
+    size: u64,
+    reads: AtomicU64,
+}
+
+impl MovingState {
+    const LIMIT: u64 = 50;
+
+    fn of(log: &Log) -> Self {
+        let note = log.checkpoint().unwrap();
+        Self { key: log.key(), note, size: log.synced_size(), reads: AtomicU64::new(0) }
+    }
+
+    /// Opens the log in this folder beside another one with this state. Returns the error's code, and the number of
+    /// reads.
+    fn open(self, own: &Path, beside: &Path) -> (&'static str, u64) {
+        let (this, key) = (Arc::new(self), number("1").key(&key()).unwrap());
+        let log = Log::open(own, options().state_store(Arc::<Self>::clone(&this))).unwrap();
+        let before = this.reads.load(Ordering::Relaxed);
+        let opened = log.open_beside(beside, &key, &log.known_logs().unwrap());
+        let error = opened.map(drop).unwrap_err();
+        (error.code(), this.reads.load(Ordering::Relaxed).saturating_sub(before))
+    }
+}
+
+impl StateStore for MovingState {
+    fn name(&self) -> String {
+        "moving".to_owned()
+    }
+
+    fn read(&self) -> Result<LogStates, LogStateError> {
+        let settled = self.reads.fetch_add(1, Ordering::Relaxed).min(Self::LIMIT).min(self.size);
+        let mut states = LogStates::default();
+        let stand = Stand { size: self.size, note: self.note.as_str().into(), settled, gap: None };
+        states.set(self.key.origin(), 1, &stand);
+        Ok(states)
+    }
+
+    fn update(&self, _: LockWait, _: &mut dyn FnMut(&mut LogStates)) -> Result<(), LogStateError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn damage_beside_is_reported_while_its_state_moves() {
+    let (place, folder) = place();
+    let (log, _) = Log::open_numbered(&folder, options()).unwrap();
+    fill(&log, 100, 10);
+    let state = MovingState::of(&log);
+    fill(&log, 100, 10);
+    drop(log);
+    let segment = folder.join("1/000000000001.jsonl");
+    let text = fs::read_to_string(&segment).unwrap();
+    fs::write(&segment, text.replacen("desk", "dusk", 1)).unwrap();
+    let (code, reads) = state.open(&place.path().join("own"), &folder.join("1"));
+    assert_eq!((code, reads), ("AUDIT_CORRUPT", 1));
+}
+
+#[test]
+fn missing_log_beside_is_reported_while_its_state_moves() {
+    let (place, folder) = place();
+    let (log, _) = Log::open_numbered(&folder, options()).unwrap();
+    fill(&log, 100, 10);
+    let state = MovingState::of(&log);
+    drop(log);
+    fs::remove_dir_all(folder.join("1")).unwrap();
+    let (code, reads) = state.open(&place.path().join("own"), &folder.join("1"));
+    assert_eq!(code, "AUDIT_MISSING");
+    assert!(reads < 10, "{reads}");
 }
