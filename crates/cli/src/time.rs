@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_not_taken_for_one() {
+    fn malformed_time_is_refused() {
         for text in [
             "",
             "Z",

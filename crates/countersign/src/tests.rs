@@ -130,7 +130,7 @@ fn a_session_asks_for_the_proposals_that_its_settings_ask_for() {
 }
 
 #[test]
-fn an_older_registry_is_refused_by_the_state_file_in_another_process_too() {
+fn state_file_refuses_older_registry_at_the_next_load() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 2, "");
     load(folder.path()).unwrap();
@@ -165,7 +165,7 @@ fn a_pipe_is_not_waited_for() {
 }
 
 #[test]
-fn a_session_that_is_refused_is_on_record() {
+fn refused_session_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, r#""bot""#);
     let countersign = load(folder.path()).unwrap();

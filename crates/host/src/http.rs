@@ -107,7 +107,7 @@ mod tests {
     use super::{Address, Place, PlainHttp, Wire};
 
     #[test]
-    fn clear_text_stays_on_this_machine_unless_that_is_called_dangerous() {
+    fn plain_http_to_a_remote_host_needs_permission() {
         let way = |url: &str| Address::read(url).map(|to| (to.wire, to.place));
         let client = |url: &str, plain| Address::read(url).unwrap().client(Duration::from_secs(1), plain);
         assert_eq!(way("https://service.example/a"), Some((Wire::Https, Place::Elsewhere)));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_url_is_refused() {
+    fn malformed_url_is_refused() {
         for url in [
             "",
             "service.example",

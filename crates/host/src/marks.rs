@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_does_not_start_when_the_mark_moved_after_its_registry_was_verified() {
+    fn session_does_not_start_if_the_high_water_moved() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mark");
         let started = |version| {

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_shown_as_it_is_only_where_it_cannot_look_like_anything_else() {
+    fn only_unmistakable_names_are_shown_unquoted() {
         let shown_name = |name: &str| shown_name(&Escaped::<256>::new(name));
         for plain in
             ["c1", "support-bot", "alice@example.com", "tools/call", "?", "a_b+c.d", "acc", "no-accept"]
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_chosen_it_is_read_back_and_what_follows_it_is_too() {
+    fn shown_text_is_read_back_unambiguously() {
         let pieces = [
             "\\",
             "\"",
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_escaped_as_it_should_be_stays_in_its_quotes_all_the_same() {
+    fn badly_escaped_text_stays_within_its_quotes() {
         for text in [r"\", r#"x\"#, r#"x\" accept"#, r#"\\\" accept"#, r"\u{", r"\u0022"] {
             let escaped: Escaped<64> = serde_json::from_value(text.into()).unwrap();
             let shown = quoted(&escaped);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_the_same_value() {
+    fn shown_json_has_the_same_value() {
         let blanks = " ".repeat(40);
         let canonical = format!(
             "{{\"a\":\"\\\\\",\"b\":[\"\\u0000\u{200b}\u{a0}\u{1d159}{blanks}\",-1.5e+300,null,true]}}"

@@ -15,7 +15,7 @@ use countersign_keys::SigningKey;
 const EACH: [Durability; 3] = [Durability::Every, Durability::Group, Durability::System];
 
 #[test]
-fn the_sequence_continues_where_the_log_was_left_under_every_durability() {
+fn sequence_continues_across_reopens() {
     for durability in EACH {
         let (_folder, path) = place();
         for sequence in 1..=5 {
@@ -30,7 +30,7 @@ fn the_sequence_continues_where_the_log_was_left_under_every_durability() {
 }
 
 #[test]
-fn a_record_is_in_the_log_when_the_call_returns_and_is_read_back_as_it_was() {
+fn record_is_readable_once_the_call_returns() {
     for durability in EACH {
         let (_folder, path) = place();
         let log = Log::open(&path, options().durability(durability)).unwrap();
@@ -91,7 +91,7 @@ fn sequence_numbers_run_on_across_rotation_and_are_never_reused() {
 }
 
 #[test]
-fn old_segments_can_be_archived_and_the_rest_verifies_from_its_own_head() {
+fn log_verifies_without_its_archived_segments() {
     let (_folder, path) = place();
     let log = Log::open(&path, options().segment_bytes(3_000)).unwrap();
     fill(&log, 3, 1);
@@ -112,7 +112,7 @@ fn old_segments_can_be_archived_and_the_rest_verifies_from_its_own_head() {
 }
 
 #[test]
-fn records_in_flight_share_a_checkpoint_and_one_thread_can_have_many() {
+fn records_in_flight_share_a_checkpoint() {
     let (_folder, path) = place();
     let log = Log::open(&path, options()).unwrap();
     let pending: Vec<_> = (0..100).map(|n| log.submit(&decision(&n.to_string())).unwrap()).collect();
@@ -138,7 +138,7 @@ fn a_record_whose_pending_is_dropped_is_kept_when_the_log_ends() {
 }
 
 #[test]
-fn eight_threads_get_every_sequence_number_once_under_every_durability() {
+fn eight_threads_get_each_sequence_number_once() {
     for durability in EACH {
         let (_folder, path) = place();
         let log = Log::open(&path, options().durability(durability).segment_bytes(20_000)).unwrap();
@@ -172,7 +172,7 @@ fn a_batch_that_is_full_is_written_before_more_is_taken() {
 }
 
 #[test]
-fn a_record_longer_than_a_bundle_can_hold_is_refused_and_the_log_goes_on() {
+fn record_longer_than_a_bundle_is_refused() {
     let (_folder, path) = place();
     let log = Log::open(&path, options()).unwrap();
     let tools = vec![ToolId::new(&"s".repeat(128), &"t".repeat(128)).unwrap(); 300];
@@ -205,7 +205,7 @@ fn lost(bytes: &[u8], batch: usize, zeros: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_crash_left_behind_the_last_checkpoint_is_cut_and_the_cut_is_recorded() {
+fn cut_of_a_torn_tail_is_recorded() {
     let (_folder, path) = place();
     let log = Log::open(&path, options()).unwrap();
     fill(&log, 3, 1);
@@ -238,7 +238,7 @@ fn what_a_crash_left_behind_the_last_checkpoint_is_cut_and_the_cut_is_recorded()
 }
 
 #[test]
-fn a_torn_head_of_the_last_segment_is_made_again_and_what_was_there_is_recorded() {
+fn torn_head_of_the_last_segment_is_rewritten() {
     let (_folder, path) = place();
     let log = Log::open(&path, options().segment_bytes(1_000)).unwrap();
     fill(&log, 9, 1);
@@ -268,7 +268,7 @@ fn a_torn_head_of_the_last_segment_is_made_again_and_what_was_there_is_recorded(
 }
 
 #[test]
-fn the_tail_of_the_system_durability_is_kept_as_far_as_its_lines_are_whole() {
+fn system_durability_keeps_the_whole_lines_of_a_tail() {
     let (_folder, path) = place();
     let log = Log::open(&path, options().durability(Durability::System).checkpoint_every(4)).unwrap();
     fill(&log, 6, 1);
@@ -292,7 +292,7 @@ fn the_tail_of_the_system_durability_is_kept_as_far_as_its_lines_are_whole() {
 }
 
 #[test]
-fn a_checkpoint_that_is_given_out_counts_everything_that_was_submitted() {
+fn returned_checkpoint_covers_all_submitted_records() {
     for durability in EACH {
         let (_folder, path) = place();
         let log = Log::open(&path, options().durability(durability)).unwrap();
@@ -308,7 +308,7 @@ fn a_checkpoint_that_is_given_out_counts_everything_that_was_submitted() {
 }
 
 #[test]
-fn a_log_of_another_key_or_origin_is_not_opened_and_left_as_it_is() {
+fn log_of_another_key_or_origin_is_not_opened() {
     let (_folder, path) = place();
     fill(&Log::open(&path, options()).unwrap(), 2, 1);
     let before = fs::read(segment(&path, 1)).unwrap();

@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn hashes_that_come_in_any_order_late_twice_or_never_make_the_same_tree(
+    fn hashes_in_any_order_make_the_same_tree(
         before in 0_u64..20,
         steps in prop::collection::vec(step(), 0..80),
     ) {

@@ -24,7 +24,7 @@ fn records(disk: &SimDisk) -> Vec<Record> {
 }
 
 #[test]
-fn disk_full_in_mid_record_refuses_until_there_is_room_and_records_what_was_cut() {
+fn full_disk_refuses_records_until_it_has_room() {
     let disk = SimDisk::new(3, 512);
     let log = Log::open_on(disk.clone(), options()).unwrap();
     log.record(&decision("1")).unwrap();
@@ -44,7 +44,7 @@ fn disk_full_in_mid_record_refuses_until_there_is_room_and_records_what_was_cut(
 }
 
 #[test]
-fn a_sync_error_fails_all_that_wait_and_the_handle_is_never_synced_again() {
+fn handle_with_a_failed_sync_is_never_synced_again() {
     for seed in 0..50 {
         let disk = SimDisk::new(seed, 512);
         let log = Log::open_on(disk.clone(), options()).unwrap();
@@ -68,7 +68,7 @@ fn a_sync_error_fails_all_that_wait_and_the_handle_is_never_synced_again() {
 }
 
 #[test]
-fn who_waits_late_is_told_what_became_of_his_own_record() {
+fn late_waiter_gets_the_result_of_its_own_record() {
     let disk = SimDisk::new(3, 512);
     let log = Log::open_on(disk.clone(), options()).unwrap();
     let [kept, late, refused] = ["1", "2", "3"].map(|call| {
@@ -94,7 +94,7 @@ fn who_waits_late_is_told_what_became_of_his_own_record() {
 }
 
 #[test]
-fn a_checkpoint_that_was_read_before_its_sync_failed_is_never_forked() {
+fn checkpoint_read_before_its_failed_sync_is_never_forked() {
     for seed in 0..50 {
         for durability in [Durability::Every, Durability::Group, Durability::System] {
             let disk = SimDisk::new(seed, 512);
@@ -126,7 +126,7 @@ fn a_checkpoint_that_was_read_before_its_sync_failed_is_never_forked() {
 }
 
 #[test]
-fn pages_that_a_failed_sync_took_for_clean_are_written_again_by_the_next_process() {
+fn pages_of_a_failed_sync_are_rewritten_after_a_restart() {
     for seed in 0..200 {
         let disk = SimDisk::new(seed, 512);
         let log = Log::open_on(disk.clone(), options()).unwrap();
@@ -147,7 +147,7 @@ fn pages_that_a_failed_sync_took_for_clean_are_written_again_by_the_next_process
 }
 
 #[test]
-fn a_checkpoint_for_an_unsynced_tail_is_never_given_out() {
+fn returned_checkpoint_never_covers_an_unsynced_tail() {
     for seed in 0..200 {
         let mut rng = Rng(seed);
         let durability = rng.pick(&[Durability::Every, Durability::Group, Durability::System]);
@@ -178,7 +178,7 @@ fn a_checkpoint_for_an_unsynced_tail_is_never_given_out() {
 }
 
 #[test]
-fn a_checkpoint_of_the_system_durability_is_synced_though_the_process_before_could_not_sync() {
+fn system_checkpoint_is_synced_after_an_earlier_failed_sync() {
     for seed in 0..200 {
         let mut rng = Rng(seed);
         let disk = SimDisk::new(rng.next(), rng.pick(&[512, 4_096]));
@@ -207,7 +207,7 @@ fn a_checkpoint_of_the_system_durability_is_synced_though_the_process_before_cou
 }
 
 #[test]
-fn what_the_system_has_lost_since_it_was_read_is_never_signed_over() {
+fn pages_lost_after_a_read_are_never_signed_over() {
     let mut lost = 0;
     for seed in 0..100 {
         let disk = SimDisk::new(seed, 512);
@@ -244,7 +244,7 @@ fn what_the_system_has_lost_since_it_was_read_is_never_signed_over() {
 }
 
 #[test]
-fn more_than_a_batch_behind_the_head_of_a_segment_is_not_read_into_memory_and_left_as_it_is() {
+fn oversized_batch_behind_a_segment_head_is_not_cut() {
     let disk = SimDisk::new(5, 4_096);
     let log = Log::open_on(disk.clone(), options()).unwrap();
     broken(&disk, Faults { sync: ALWAYS, ..Faults::default() });
@@ -258,7 +258,7 @@ fn more_than_a_batch_behind_the_head_of_a_segment_is_not_read_into_memory_and_le
 }
 
 #[test]
-fn the_system_durability_outlives_the_process_with_records_between_checkpoints() {
+fn system_records_survive_a_process_crash() {
     for seed in 0..200 {
         let mut rng = Rng(seed);
         let disk = SimDisk::new(rng.next(), 512);
@@ -291,7 +291,7 @@ fn the_system_durability_outlives_the_process_with_records_between_checkpoints()
 }
 
 #[test]
-fn no_room_for_the_next_segment_refuses_the_record_and_not_those_before_it() {
+fn failed_segment_creation_refuses_only_the_next_record() {
     let disk = SimDisk::new(5, 512);
     let log = Log::open_on(disk.clone(), options().segment_bytes(500)).unwrap();
     assert_eq!(log.record(&decision("1")).unwrap(), 1);

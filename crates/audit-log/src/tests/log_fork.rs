@@ -69,7 +69,7 @@ fn segments_of_two_branches_do_not_make_one_log() {
 }
 
 #[test]
-fn an_older_copy_restored_whole_is_found_by_a_checkpoint_kept_elsewhere() {
+fn older_copy_of_a_log_is_found_by_a_kept_checkpoint() {
     let (folder, path) = place();
     let log = Log::open(&path, options()).unwrap();
     fill(&log, 10, 3);

@@ -295,13 +295,13 @@ fn refused_outcome_numbered_as_a_cut_settles_no_call() {
 }
 
 #[test]
-fn five_hundred_histories_of_a_failing_disk_lose_and_change_nothing_acknowledged() {
+fn five_hundred_histories_of_a_failing_disk_lose_nothing() {
     run(0..500);
 }
 
 #[test]
 #[ignore = "takes some minutes"]
-fn twenty_thousand_histories_of_a_failing_disk_lose_and_change_nothing_acknowledged() {
+fn twenty_thousand_histories_of_a_failing_disk_lose_nothing() {
     std::thread::scope(|scope| {
         let halves = [0, 1].map(|half| scope.spawn(move || run((0..10_000).map(|n| 1_000 + 2 * n + half))));
         halves.into_iter().for_each(|half| half.join().unwrap());

@@ -118,7 +118,7 @@ fn panicking(after: i64, again: i64) {
 }
 
 #[test]
-fn a_disk_that_panics_at_any_step_refuses_and_leaves_nobody_waiting() {
+fn panicking_disk_leaves_no_caller_waiting() {
     let (told, done) = mpsc::channel();
     std::thread::spawn(move || {
         for after in 0..20 {
@@ -134,7 +134,7 @@ fn a_disk_that_panics_at_any_step_refuses_and_leaves_nobody_waiting() {
 
 #[cfg(unix)]
 #[test]
-fn a_folder_put_in_its_place_gets_no_segment_of_the_log_that_was_there() {
+fn replaced_log_folder_gets_no_segment_of_the_old_log() {
     for durability in [Durability::Every, Durability::Group, Durability::System] {
         let (folder, path) = place();
         let first = Log::open(&path, options().durability(durability).segment_bytes(1)).unwrap();
@@ -154,7 +154,7 @@ fn a_folder_put_in_its_place_gets_no_segment_of_the_log_that_was_there() {
 
 #[cfg(unix)]
 #[test]
-fn a_lock_that_was_deleted_lets_nobody_cut_what_is_acknowledged() {
+fn deleted_lock_costs_no_acknowledged_record() {
     for durability in [Durability::Every, Durability::Group, Durability::System] {
         let (_folder, path) = place();
         let open = || Log::open(&path, options().durability(durability)).unwrap();
@@ -194,7 +194,7 @@ fn a_segment_that_is_gone_when_the_next_begins_refuses() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_in_the_place_of_a_segment_or_the_lock_is_not_written_through() {
+fn link_in_place_of_a_segment_or_lock_is_not_followed() {
     use std::os::unix::fs::symlink;
     let (folder, path) = place();
     let other = folder.path().join("other");
@@ -216,7 +216,7 @@ fn a_link_in_the_place_of_a_segment_or_the_lock_is_not_written_through() {
 }
 
 #[test]
-fn more_behind_the_last_checkpoint_than_a_writer_leaves_is_not_taken_for_a_tail() {
+fn oversized_tail_is_refused_as_corrupt() {
     let disk = SimDisk::new(1, 4_096);
     let log = Log::open_on(disk.clone(), options()).unwrap();
     log.record(&decision("1")).unwrap();
@@ -239,7 +239,7 @@ fn more_behind_the_last_checkpoint_than_a_writer_leaves_is_not_taken_for_a_tail(
 }
 
 #[test]
-fn a_disk_that_stays_full_adds_one_record_of_what_was_cut_and_not_one_for_each_try() {
+fn full_disk_records_one_cut_over_many_attempts() {
     for seed in 0..20 {
         let disk = SimDisk::new(seed, 512);
         let log = Log::open_on(disk.clone(), options()).unwrap();
@@ -264,7 +264,7 @@ fn a_disk_that_stays_full_adds_one_record_of_what_was_cut_and_not_one_for_each_t
 }
 
 #[test]
-fn a_disk_that_stays_full_has_the_segment_read_again_once_and_not_at_each_refused_call() {
+fn full_disk_rereads_the_segment_only_once() {
     for durability in [Durability::Group, Durability::System] {
         let disk = SimDisk::new(1, 4_096);
         let options = options().durability(durability).checkpoint_every(1_000);
@@ -303,7 +303,7 @@ fn a_disk_that_stays_full_has_the_segment_read_again_once_and_not_at_each_refuse
 }
 
 #[test]
-fn what_was_cut_is_recorded_once_also_when_the_sync_of_that_record_fails() {
+fn cut_is_recorded_once_despite_a_failed_sync() {
     for seed in 0..50 {
         let disk = SimDisk::new(seed, 512);
         let log = Log::open_on(disk.clone(), options()).unwrap();
@@ -332,7 +332,7 @@ fn what_was_cut_is_recorded_once_also_when_the_sync_of_that_record_fails() {
 }
 
 #[test]
-fn what_was_in_the_place_of_a_segment_that_was_never_begun_is_recorded() {
+fn bytes_in_place_of_an_unstarted_segment_are_recorded() {
     for (records, name) in [(0_u64, "000000000001.jsonl"), (1, "000000000002.jsonl")] {
         let disk = SimDisk::new(1, 512);
         let log = Log::open_on(disk.clone(), options().segment_bytes(1)).unwrap();

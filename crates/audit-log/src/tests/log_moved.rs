@@ -8,7 +8,7 @@ use crate::*;
 
 #[cfg(unix)]
 #[test]
-fn a_segment_moved_away_deleted_or_replaced_refuses_until_it_is_back() {
+fn missing_or_replaced_segment_refuses_until_it_is_back() {
     let (folder, path) = place();
     let log = Log::open(&path, options()).unwrap();
     log.record(&decision("1")).unwrap();
@@ -43,7 +43,7 @@ fn a_folder_put_in_its_place_is_not_written_by_two() {
 }
 
 #[test]
-fn what_others_append_is_cut_and_recorded_and_what_they_cut_refuses() {
+fn bytes_appended_by_others_are_cut_with_a_record() {
     let (_folder, path) = place();
     let log = Log::open(&path, options()).unwrap();
     log.record(&decision("1")).unwrap();

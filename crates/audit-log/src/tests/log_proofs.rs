@@ -7,7 +7,7 @@ use super::{at, call_record};
 use crate::*;
 
 #[test]
-fn a_refused_call_in_a_log_of_many_segments_has_a_receipt_that_needs_no_log() {
+fn receipt_of_a_refused_call_verifies_without_the_log() {
     let (_keep, folder) = place();
     let log = Log::open(&folder, options().segment_bytes(4_096)).unwrap();
     fill(&log, 40, 7);
@@ -28,7 +28,7 @@ fn a_refused_call_in_a_log_of_many_segments_has_a_receipt_that_needs_no_log() {
 }
 
 #[test]
-fn a_log_in_a_folder_is_written_as_tiles_under_its_own_checkpoint() {
+fn log_is_written_as_tiles_under_its_own_checkpoint() {
     let (_keep, folder) = place();
     let log = Log::open(&folder, options()).unwrap();
     fill(&log, 300, 50);

@@ -128,7 +128,7 @@ fn an_older_state_is_read_and_the_whole_log_searched() {
 }
 
 #[test]
-fn only_what_may_be_open_is_read_again_where_a_state_is() {
+fn reopen_with_a_state_rereads_only_open_calls() {
     let disk = SimDisk::new(1, 4_096);
     let states = super::sim_states::SimStates::new(1);
     let options = || options().state_store(std::sync::Arc::new(states.clone())).segment_bytes(10_000);

@@ -138,13 +138,13 @@ fn cut(step: usize) {
 }
 
 #[test]
-fn tail_cut_is_found_and_right_behind_a_checkpoint_only_by_a_checkpoint_kept_elsewhere() {
+fn sampled_tail_cuts_are_found_with_a_kept_checkpoint() {
     cut(397);
 }
 
 #[test]
 #[ignore = "takes a minute; run by name"]
-fn every_cut_is_found_and_right_behind_a_checkpoint_only_by_a_checkpoint_kept_elsewhere() {
+fn every_tail_cut_is_found_with_a_kept_checkpoint() {
     cut(1);
 }
 
@@ -275,7 +275,7 @@ fn line_of_zeros_is_damage() {
 }
 
 #[test]
-fn what_somebody_put_behind_the_last_checkpoint_is_no_tail() {
+fn foreign_bytes_behind_a_checkpoint_are_corrupt() {
     let (bytes, _) = log_of_64_kib();
     let seq = lines(&bytes).iter().filter(|line| line.starts_with(b"{\"seq\"")).count() + 1;
     let good = String::from_utf8(lines(&bytes)[1].to_vec()).unwrap();

@@ -106,7 +106,7 @@ fn share(seed: u64) -> u64 {
 }
 
 #[test]
-fn threads_on_a_failing_disk_lose_nothing_that_they_were_told_is_kept_and_no_reader_sees_a_fork() {
+fn threads_on_a_failing_disk_lose_nothing_acknowledged() {
     let refused: u64 = (0..12).map(share).sum();
     assert!(refused > 0, "no batch has failed");
 }
@@ -134,7 +134,7 @@ fn nobody_stays_asleep(rounds: u64, round: impl Fn(u64) + Send + 'static) {
 }
 
 #[test]
-fn nobody_is_left_asleep_when_those_who_came_along_do_not_come_again() {
+fn no_caller_stays_asleep_when_the_others_stop() {
     let (folder, path) = place();
     let log = Log::open(&path, options()).unwrap();
     nobody_stays_asleep(400, move |round| {
@@ -154,7 +154,7 @@ fn nobody_is_left_asleep_when_those_who_came_along_do_not_come_again() {
 /// Numbers are assigned again after each failure, and a thread of an earlier life may reach the lock late.
 #[test]
 #[ignore = "takes a minute or two"]
-fn nobody_is_left_asleep_in_four_hundred_logs_whose_disk_fails() {
+fn no_caller_stays_asleep_on_a_failing_disk() {
     nobody_stays_asleep(400, |seed| {
         let disk = SimDisk::new(seed, 512);
         let log = Log::open_on(disk.clone(), options()).unwrap();
@@ -175,7 +175,7 @@ fn nobody_is_left_asleep_in_four_hundred_logs_whose_disk_fails() {
 }
 
 #[test]
-fn who_wakes_by_itself_leaves_another_asleep_whose_record_has_the_same_number_in_a_later_life() {
+fn removing_a_sleeper_keeps_another_with_its_number() {
     let [late, next] = [(); 2].map(|()| thread::spawn(|| ()).thread().clone());
     let mut sleepers = Sleepers::default();
     sleepers.add(7, late.clone());
@@ -187,7 +187,7 @@ fn who_wakes_by_itself_leaves_another_asleep_whose_record_has_the_same_number_in
 }
 
 #[test]
-fn those_who_are_told_wake_and_one_more_who_sees_to_the_rest() {
+fn wake_reaches_every_due_sleeper_plus_one() {
     let threads: Vec<_> = (0..5).map(|_| thread::spawn(|| ()).thread().clone()).collect();
     let mut sleepers = Sleepers::default();
     for (seq, thread) in [8, 3, 0, 9, 7].into_iter().zip(&threads) {

@@ -89,7 +89,7 @@ fn a_receipt_gives_the_decision_with_all_that_backed_it() {
 }
 
 #[test]
-fn every_record_of_a_log_has_a_receipt_and_only_decisions_are_decisions() {
+fn every_kind_of_record_has_a_receipt() {
     let records = records();
     for (index, record) in (0..).zip(&records) {
         let verified = judge(receipt(index).to_json().as_bytes()).unwrap();
@@ -218,7 +218,7 @@ fn a_proof_read_under_another_size_does_not_move_a_record() {
 }
 
 #[test]
-fn signatures_of_nobody_known_or_given_twice_are_refused_and_those_of_known_witnesses_are_told() {
+fn receipt_with_an_unknown_or_repeated_signature_is_refused() {
     let lines = lines(&records());
     let tree = tree(&lines);
     let (plain, checkpoint) = (checkpoint(&tree).sign(&signing_key()), checkpoint(&tree));
@@ -260,7 +260,7 @@ fn signatures_of_nobody_known_or_given_twice_are_refused_and_those_of_known_witn
 }
 
 #[test]
-fn a_receipt_with_fewer_witnesses_than_the_quorum_is_refused_however_many_lines_one_of_them_signed() {
+fn receipt_below_the_witness_quorum_is_refused() {
     let lines = lines(&records());
     let tree = tree(&lines);
     let (plain, checkpoint) = (checkpoint(&tree).sign(&signing_key()), checkpoint(&tree));
@@ -324,7 +324,7 @@ fn every_receipt_error_has_a_stable_code_and_one_plain_line() {
 
 proptest! {
     #[test]
-    fn a_record_with_any_text_has_a_receipt_that_is_read_back_as_it_was(text in any::<String>(), pick in 0..4_usize) {
+    fn receipt_of_any_record_text_round_trips(text in any::<String>(), pick in 0..4_usize) {
         let record = hostile(&text).remove(pick);
         let lines = lines(std::slice::from_ref(&record));
         let receipt = receipt_of(&lines, 0);

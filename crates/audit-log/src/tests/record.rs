@@ -19,7 +19,7 @@ fn written(seq: u64, record: &crate::Record) -> String {
 }
 
 #[test]
-fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
+fn written_lines_equal_those_that_serde_writes() {
     let mut all = hostile("a\"b\\c\n");
     all.extend([super::decision("c"), super::decision("")]);
     for member in [
@@ -72,7 +72,7 @@ fn lines_are_written_as_they_are_derived_with_and_without_each_member() {
 }
 
 #[test]
-fn newline_or_ansi_in_a_tool_name_or_any_other_field_stays_on_one_line() {
+fn record_with_hostile_text_stays_on_one_line() {
     for text in [
         "a\nb",
         "\r\n{\"seq\":9,\"type\":\"decision\"}\n",
@@ -108,7 +108,7 @@ fn claims_keep_thirty_two_names_and_count_the_others() {
 }
 
 #[test]
-fn a_proposal_keeps_sixty_four_pieces_of_evidence_and_counts_the_others() {
+fn proposal_keeps_sixty_four_pieces_of_evidence() {
     let mut proposal = ProposalRecord::new("strict");
     let digest = Digest::of(b"");
     proposal.set_evidence((0..100).map(|n| EvidenceRecord::signature(&n.to_string(), digest, "k")));
@@ -140,7 +140,7 @@ fn who_signed_is_kept_whatever_stands_before_it() {
 }
 
 #[test]
-fn a_line_of_before_there_were_proposals_is_still_read_and_written_as_it_was() {
+fn line_from_before_proposals_round_trips() {
     let old = concat!(
         r#"{"seq":7,"type":"decision","time":1000,"session":"s1","agent":"support-bot","principal":"alice","#,
         r#""call_id":"c","tool":{"server":"desk","name":"search"},"verdict":"accept","registry_version":7}"#
@@ -193,7 +193,7 @@ fn a_text_that_was_not_escaped_is_no_field_of_a_record() {
 }
 
 #[test]
-fn a_text_is_cut_between_escapes_and_says_so() {
+fn long_text_is_cut_between_escapes() {
     assert_eq!(Escaped::<8>::new("12345678").as_str(), "12345678");
     assert_eq!(Escaped::<8>::new("123456789").as_str(), "12345\u{2026}");
     assert_eq!(Escaped::<8>::new("1\n2").as_str(), "1\\u{a}2");

@@ -488,7 +488,7 @@ fn log_behind_its_state_is_refused_when_older_entries_wait() {
 }
 
 #[test]
-fn kept_checkpoint_of_another_log_is_a_fork_in_older_entries_too() {
+fn fork_in_older_entries_is_found_by_a_kept_checkpoint() {
     let (_keep, folder) = log_with_state(2_000);
     let (_other, fork) = place();
     let log = Log::open(&fork, small()).unwrap();

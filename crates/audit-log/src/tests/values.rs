@@ -61,7 +61,7 @@ fn no_values_make_a_line_longer_than_a_log_takes() {
 }
 
 #[test]
-fn the_first_values_have_their_full_length_and_each_other_says_that_it_was_cut() {
+fn first_recorded_values_keep_their_full_length() {
     let values = RecordedValues::new((0..16).map(|n| (format!("/{n}"), "x".repeat(4_096))));
     let whole = values.iter().filter(|one| one.value.unescape().is_some()).count();
     assert_eq!(whole, 3);
@@ -75,7 +75,7 @@ fn the_first_values_have_their_full_length_and_each_other_says_that_it_was_cut()
 }
 
 #[test]
-fn a_pointer_that_was_cut_is_not_taken_for_another_that_begins_like_it() {
+fn cut_pointer_matches_no_other_pointer() {
     let long = |end: &str| format!("/{}{end}", "x".repeat(300));
     let values = RecordedValues::new([(long("a"), "1"), ("/b".to_owned(), "2")]);
     assert_eq!(values.len(), 2);
@@ -97,7 +97,7 @@ fn more_values_than_a_record_may_hold_are_none_that_is_read() {
 }
 
 #[test]
-fn values_that_nobody_asked_for_leave_no_trace_on_the_line() {
+fn line_without_values_has_no_values_member() {
     let text = String::from_utf8(line(&Record::Decision(call_record("c")))).unwrap();
     assert!(!text.contains("values"), "{text}");
     let mut call = call_record("c");
@@ -121,7 +121,7 @@ fn an_escaped_text_is_read_back_unless_some_of_it_is_missing() {
 }
 
 #[test]
-fn a_text_in_a_form_that_nobody_writes_is_not_read_back() {
+fn malformed_escape_is_not_unescaped() {
     for text in [
         r"\",
         r"a\n",

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_scroll_the_call_away_do_not_scroll_it_out_of_the_question() {
+    fn question_repeats_the_call_on_one_line() {
         let pending = pending(None);
         let question = question(&pending);
         for part in ["desk:refund", "alice", &pending.binding().args.to_string()] {

@@ -27,7 +27,7 @@ fn answers(bench: &Bench) -> Vec<Value> {
 }
 
 #[test]
-fn a_denial_is_on_record_when_it_is_given() {
+fn denial_is_recorded_without_another_call() {
     let bench = gateway();
     let (client, id) = asked(&bench);
     bench.ok(&format!("approve {id} --config gateway.toml --deny --by bob"));
@@ -57,7 +57,7 @@ fn a_denial_is_on_record_when_it_is_given() {
 }
 
 #[test]
-fn an_approval_is_on_record_with_its_token() {
+fn approval_is_recorded_with_its_token() {
     let bench = gateway();
     let (mut client, id) = asked(&bench);
     let report = bench.run(&format!("approve {id} --config gateway.toml --yes --by olga --json")).value();
@@ -94,7 +94,7 @@ fn no_answer_is_given_where_it_cannot_be_recorded() {
 }
 
 #[test]
-fn answers_given_at_once_are_all_on_record() {
+fn simultaneous_answers_are_all_recorded() {
     let bench = gateway();
     let mut client = Client::start(&bench);
     let ids: Vec<_> = (0..4).map(|n| question(&mut client, n)).collect();

@@ -167,7 +167,7 @@ fn members(record: &Value, inside: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_a_record_holds_is_in_its_line_or_documented_to_be_in_json_alone() {
+fn record_member_is_in_its_line_or_documented_as_json_only() {
     let page = include_str!("../../../../docs/record.md");
     let bench = Bench::new();
     let log = log(&bench);
@@ -217,7 +217,7 @@ fn what_a_record_holds_is_in_its_line_or_documented_to_be_in_json_alone() {
 }
 
 #[test]
-fn the_line_of_a_session_tells_who_led_to_it_and_that_it_was_narrowed() {
+fn session_line_names_its_ancestors() {
     let bench = Bench::new();
     let mut record = full().swap_remove(0);
     record.as_object_mut().unwrap().remove("code");
@@ -313,7 +313,7 @@ fn no_id_ends_early_and_goes_on_as_something_else() {
 }
 
 #[test]
-fn no_value_pushes_what_follows_out_of_sight() {
+fn run_of_spaces_in_a_value_is_escaped() {
     let bench = Bench::new();
     let mut record = full().swap_remove(1);
     record["values"][0]["value"] = json!(format!("\"x{}y\"", " ".repeat(10)));
@@ -333,7 +333,7 @@ fn unread(bench: &Bench, line: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_of_what_is_only_shown_is_no_failure() {
+fn closed_pipe_fails_only_verifying_verbs() {
     let bench = Bench::new();
     record(&bench, &FIVE);
     let shown =
@@ -363,7 +363,7 @@ fn a_reader_that_has_seen_enough_of_what_is_only_shown_is_no_failure() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_only_shown_and_finds_a_full_disk_is_a_failure() {
+fn full_disk_fails_a_verb_that_only_shows() {
     let bench = Bench::new();
     record(&bench, &FIVE);
     for line in ["audit show log", "audit tail log", "stats log"] {

@@ -42,7 +42,7 @@ fn refused(bench: &Bench, what: &str, lines: &[String]) {
 }
 
 #[test]
-fn a_record_changed_removed_added_or_moved_is_refused_by_every_verb_and_by_the_next_session() {
+fn tampered_log_is_refused_by_every_verb() {
     let bench = open();
     log(&bench, "a", 3);
     let good = lines(&bench);
@@ -75,7 +75,7 @@ fn a_record_changed_removed_added_or_moved_is_refused_by_every_verb_and_by_the_n
 }
 
 #[test]
-fn a_tail_cut_behind_any_line_is_found_by_a_checkpoint_kept_elsewhere() {
+fn cut_tail_is_found_by_a_kept_checkpoint() {
     let bench = open();
     log(&bench, "a", 3);
     bench.write("kept.note", bench.ok("audit checkpoint log --key log.vkey"));
@@ -91,7 +91,7 @@ fn a_tail_cut_behind_any_line_is_found_by_a_checkpoint_kept_elsewhere() {
 }
 
 #[test]
-fn a_fork_with_two_heads_is_found_by_whoever_kept_a_checkpoint_of_either() {
+fn fork_is_found_by_a_kept_checkpoint_of_either_head() {
     let bench = open();
     log(&bench, "a", 1);
     copy(&bench.path("log"), &bench.path("other"));
@@ -109,7 +109,7 @@ fn a_fork_with_two_heads_is_found_by_whoever_kept_a_checkpoint_of_either() {
 }
 
 #[test]
-fn a_torn_last_record_is_told_and_cut_and_what_was_acknowledged_stays() {
+fn torn_last_record_is_cut_by_the_next_session() {
     let bench = open();
     log(&bench, "a", 1);
     let whole = bench.read(FIRST);
@@ -135,7 +135,7 @@ fn a_torn_last_record_is_told_and_cut_and_what_was_acknowledged_stays() {
 }
 
 #[test]
-fn newline_and_ansi_in_a_tool_name_stay_on_one_line_and_are_shown_spelled_out() {
+fn hostile_tool_name_is_shown_escaped_on_one_line() {
     let bench = open();
     let call = json!({"call_id": "c", "tool": "sea\nrch\u{1b}[31m\u{202e}", "args": {}});
     let check = "check --registry reg.json --trust-root root.json --agent support-bot";
@@ -150,7 +150,7 @@ fn newline_and_ansi_in_a_tool_name_stay_on_one_line_and_are_shown_spelled_out() 
 /// A file size limit stands in for a full disk: writes succeed up to the limit and fail beyond it.
 #[cfg(unix)]
 #[test]
-fn disk_full_in_mid_record_refuses_and_loses_nothing_acknowledged() {
+fn full_disk_mid_record_loses_nothing_acknowledged() {
     let bench = open();
     let call = |at: u64| json!({"call_id": format!("c{at}"), "tool": "search", "args": {"id": at}});
     let input: String = (1..=40).map(|at| format!("{}\n", call(at))).collect();

@@ -133,7 +133,7 @@ fn a_line_that_comes_in_two_halves_is_one_entry() {
 }
 
 #[test]
-fn an_entry_that_was_shown_and_is_cut_is_told_of() {
+fn cut_of_a_shown_entry_is_reported() {
     for longer in [false, true] {
         let bench = written();
         let before = add(&bench, &fourth("LATE"));
@@ -154,7 +154,7 @@ fn an_entry_that_was_shown_and_is_cut_is_told_of() {
 }
 
 #[test]
-fn an_entry_that_was_shown_and_is_another_one_now_is_told_of() {
+fn replacement_of_a_shown_entry_is_reported() {
     let bench = written();
     let before = add(&bench, &fourth("LATE"));
     let mut tail = Reader::start(&bench, TAIL);

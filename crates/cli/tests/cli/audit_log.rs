@@ -39,7 +39,7 @@ fn show(bench: &Bench, line: &str) -> String {
 }
 
 #[test]
-fn what_is_decided_is_in_a_log_that_verifies_and_can_be_read_without_a_key() {
+fn decisions_are_in_a_log_that_verifies() {
     let bench = open();
     log(&bench, "a", 2);
     let told = bench.verified();
@@ -91,7 +91,7 @@ fn the_tail_of_a_log_is_its_last_entries() {
 }
 
 #[test]
-fn the_next_session_goes_on_in_the_same_log_whatever_the_durability_is() {
+fn next_session_continues_the_log_in_every_durability() {
     let bench = open();
     let mut before = 0;
     // Synced entries get a checkpoint at once; under `system`, the log gets one at the session's end.
@@ -107,7 +107,7 @@ fn the_next_session_goes_on_in_the_same_log_whatever_the_durability_is() {
 }
 
 #[test]
-fn a_changed_byte_is_found_with_its_place_and_such_a_log_is_not_gone_on_with() {
+fn changed_byte_is_found_with_its_line() {
     let bench = open();
     log(&bench, "a", 2);
     let good = bench.read(FIRST);
@@ -134,7 +134,7 @@ fn a_changed_byte_is_found_with_its_place_and_such_a_log_is_not_gone_on_with() {
 }
 
 #[test]
-fn an_older_copy_that_was_restored_is_found_by_a_checkpoint_that_was_kept_elsewhere() {
+fn restored_older_log_is_found_by_a_kept_checkpoint() {
     let bench = open();
     log(&bench, "a", 1);
     copy(&bench.path("log"), &bench.path("old"));
@@ -167,7 +167,7 @@ fn an_older_copy_that_was_restored_is_found_by_a_checkpoint_that_was_kept_elsewh
 }
 
 #[test]
-fn another_key_or_another_origin_verifies_nothing_and_goes_on_with_nothing() {
+fn another_key_or_origin_is_refused() {
     let bench = open();
     log(&bench, "a", 1);
     bench.ok("keys generate --kind log --origin example.com/log --out other.key --public-out other.vkey");
@@ -193,7 +193,7 @@ fn verifier_key(shown: &Value) -> String {
 }
 
 #[test]
-fn what_is_no_log_is_told_apart() {
+fn path_without_a_log_is_refused() {
     let bench = open();
     std::fs::create_dir(bench.path("empty")).unwrap();
     bench.write("file", "");

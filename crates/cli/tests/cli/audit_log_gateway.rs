@@ -86,7 +86,7 @@ fn a_log_that_a_gateway_is_writing_can_be_read_and_verified() {
 }
 
 #[test]
-fn a_configuration_says_a_whole_log() {
+fn incomplete_record_configuration_is_refused() {
     let bench = gateway();
     let fails = |part: &str, code: &str| {
         record(&bench, part);
@@ -145,7 +145,7 @@ fn configured_rates_sum_a_gateways_refusals() {
 }
 
 #[test]
-fn what_the_help_hints_at_for_a_log_is_understood() {
+fn record_table_in_the_help_is_accepted() {
     let bench = gateway();
     let help = bench.ok("mcp run --help");
     let part = help.split("[record]\n").nth(1).unwrap().split("  [limits]").next().unwrap();
@@ -159,7 +159,7 @@ fn what_the_help_hints_at_for_a_log_is_understood() {
 }
 
 #[test]
-fn a_plan_that_is_run_is_in_the_log_and_in_the_receipts_of_its_steps() {
+fn receipt_of_a_plan_step_names_its_plan() {
     let bench = plan_run::open();
     bench.write("steps.json", json!({"steps": [plan_run::search("x"), plan_run::search("y")]}).to_string());
     let log = format!("{RECORD_OPTIONS} --record-durability system");
@@ -185,7 +185,7 @@ fn a_plan_that_is_run_is_in_the_log_and_in_the_receipts_of_its_steps() {
 }
 
 #[test]
-fn what_comes_behind_the_last_checkpoint_is_told_and_cut_by_the_next_writer() {
+fn uncheckpointed_tail_is_cut_by_the_next_writer() {
     let bench = gateway();
     assert_eq!(Client::start(&bench).end().0, 0);
     let first = "log/000000000001.jsonl";
@@ -304,7 +304,7 @@ fn unsigned_entries_are_not_reported_as_verified() {
 }
 
 #[test]
-fn what_needs_every_entry_says_so_when_older_segments_were_archived() {
+fn archived_entries_are_reported_by_verbs_that_need_them() {
     let bench = crate::desk::open();
     let log = short_segments(&bench);
     bench.write("first", log.last_checkpoint());

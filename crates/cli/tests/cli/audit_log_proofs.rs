@@ -25,7 +25,7 @@ fn leaf(line: &str) -> [u8; 32] {
 }
 
 #[test]
-fn every_entry_is_proved_to_be_in_the_log_by_a_proof_that_anybody_can_verify() {
+fn every_entry_has_a_verifiable_inclusion_proof() {
     let bench = open();
     log(&bench, "a", 3);
     let root = bench.verified()["root"].clone();
@@ -95,7 +95,7 @@ fn a_log_is_proved_to_have_only_grown() {
 }
 
 #[test]
-fn a_receipt_holds_without_the_log_for_accepted_and_for_refused_calls() {
+fn receipt_verifies_without_the_log() {
     let bench = open();
     log(&bench, "a", 2);
     let receipt = "audit receipt log --key log.vkey";
@@ -170,7 +170,7 @@ fn a_receipt_is_of_one_decision_and_of_no_other() {
 const EXPORT: &str = "audit export log --key log.vkey --tiles out/tiles";
 
 #[test]
-fn a_log_is_written_as_tiles_that_hash_to_its_checkpoint_and_the_next_export_adds_to_them() {
+fn exported_tiles_hash_to_the_checkpoint() {
     let bench = open();
     log(&bench, "a", 2);
     let told = bench.run(&format!("{EXPORT} --json")).value();
@@ -331,7 +331,7 @@ fn tiles_and_the_log_they_are_made_of_lie_apart() {
 }
 
 #[test]
-fn whoever_asks_for_no_proof_is_told_of_both_kinds() {
+fn usage_error_of_prove_names_both_kinds_of_proof() {
     let bench = open();
     log(&bench, "a", 1);
     for nothing in ["", "--size 3", "--to 3"] {

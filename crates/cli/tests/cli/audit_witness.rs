@@ -122,7 +122,7 @@ fn olds(server: &Server) -> Vec<String> {
 }
 
 #[test]
-fn a_witness_cosigns_the_log_as_it_grows_and_the_note_is_one_to_keep_elsewhere() {
+fn witness_cosigns_a_growing_log() {
     let bench = open();
     log(&bench, "a", 2);
     let first = witness(&bench, 1);
@@ -163,7 +163,7 @@ fn a_witness_cosigns_the_log_as_it_grows_and_the_note_is_one_to_keep_elsewhere()
 }
 
 #[test]
-fn where_the_note_cannot_be_written_no_state_is_kept_and_both_can_be_one_file() {
+fn failed_note_write_leaves_no_state() {
     let bench = open();
     log(&bench, "a", 1);
     let one = witness(&bench, 1);
@@ -176,7 +176,7 @@ fn where_the_note_cannot_be_written_no_state_is_kept_and_both_can_be_one_file() 
 }
 
 #[test]
-fn of_several_witnesses_a_quorum_is_enough_and_the_others_are_told() {
+fn quorum_of_several_witnesses_is_enough() {
     let bench = open();
     log(&bench, "a", 1);
     let (one, two, gone) = (witness(&bench, 1), witness(&bench, 2), Server::says(500, "down"));
@@ -242,7 +242,7 @@ fn witness_before_an_archived_segment_gets_no_proof() {
 }
 
 #[test]
-fn an_older_copy_restored_whole_is_found_by_what_was_cosigned() {
+fn restored_older_log_is_found_by_its_cosignature() {
     let bench = open();
     log(&bench, "a", 1);
     copy(&bench.path("log"), &bench.path("old"));
@@ -352,7 +352,7 @@ fn a_witness_that_is_slow_or_gone_does_not_hold_up_for_ever() {
 }
 
 #[test]
-fn what_is_asked_for_has_to_go_together() {
+fn conflicting_witness_options_are_refused() {
     let bench = open();
     log(&bench, "a", 1);
     let one = witness(&bench, 1);
@@ -399,7 +399,7 @@ fn every_code_about_witnesses_is_documented_and_no_other() {
 }
 
 #[test]
-fn a_receipt_under_a_cosigned_checkpoint_holds_for_who_knows_the_witnesses() {
+fn cosigned_receipt_verifies_with_its_witness_keys() {
     let bench = open();
     log(&bench, "a", 1);
     let (one, two) = (witness(&bench, 1), witness(&bench, 2));

@@ -328,7 +328,7 @@ fn the_mint_command_of_a_refusal_approves_that_call() {
 }
 
 #[test]
-fn an_unknown_member_is_on_record_by_its_name() {
+fn unknown_member_is_recorded_by_its_name() {
     let bench = desk::open();
     let mut line = call("c1", "search", json!({}));
     line["aproval\u{202e}"] = json!("x");
@@ -470,7 +470,7 @@ fn a_pinned_definition_needs_the_servers_own_list() {
 }
 
 #[test]
-fn check_says_at_start_that_definitions_are_missing() {
+fn missing_definitions_are_reported_at_start() {
     let bench = desk::open();
     let mut draft = desk::draft();
     draft["tools"][0]["definition"] = json!("0".repeat(64));

@@ -161,7 +161,7 @@ fn without_their_options_no_proposal_is_looked_at() {
 }
 
 #[test]
-fn the_profile_is_the_operators_and_none_of_them_takes_trust_as_claimed() {
+fn claimed_trust_is_refused_in_every_profile() {
     let bench = bench();
     attest(&bench, "c1");
     let attested = "--keyring keyring.json --proposal attested.json";
@@ -181,7 +181,7 @@ fn the_profile_is_the_operators_and_none_of_them_takes_trust_as_claimed() {
 }
 
 #[test]
-fn what_proposals_are_judged_by_is_checked_before_any_file_is_made() {
+fn bad_proposal_options_create_no_file() {
     let bench = bench();
     let fails = |options: &str, exit: i32, code: &str| {
         bench.fails(&format!("{CHECK} {RECORD_OPTIONS} {options}"), exit, code);

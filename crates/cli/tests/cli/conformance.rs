@@ -142,7 +142,7 @@ fn a_suite_gives_one_result_for_each_vector() {
 }
 
 #[test]
-fn filters_take_what_either_names() {
+fn filters_select_by_id_or_mode() {
     let bench = Bench::new();
     let form = json!({
         "id": "form", "mode": "canonicalization", "expected": "canonical_match", "input": {"b": 1.0, "a": "\u{e9}"},
@@ -362,7 +362,7 @@ fn a_vector_cannot_weaken_the_strict_profile() {
 }
 
 #[test]
-fn keyrings_and_policies_that_cannot_be_used_are_verdicts_of_their_own() {
+fn unusable_keyring_or_policy_is_a_verdict_of_its_own() {
     let keyring = |expected: &str| with(core(look(), expected, None), "keyring_text", json!("{\"a\":\"b\"}"));
     assert_eq!(
         one("pic-0.9", keyring("keyring_refused")),
@@ -439,7 +439,7 @@ fn evidence_vectors_bring_everything_along() {
 }
 
 #[test]
-fn sizes_count_where_the_vector_says_so() {
+fn limits_apply_only_if_the_vector_sets_them() {
     let mut long = look();
     long["provenance"] = (0..65).map(|n| json!({"id": format!("i{n}"), "trust": "untrusted"})).collect();
     assert_eq!(one("pic-0.9", core(long.clone(), "allow", None)).0, Value::Null);
@@ -458,7 +458,7 @@ fn sizes_count_where_the_vector_says_so() {
 }
 
 #[test]
-fn a_cell_of_the_trust_matrix_is_what_its_name_says() {
+fn trust_matrix_cell_must_match_its_name() {
     let options = json!({"strict_trust": false, "verify_evidence": true});
     let vector = json!({
         "id": "trust-base-strict-f-verify-t", "mode": "trust_sanitization", "expected": "allow",

@@ -43,7 +43,7 @@ fn the_demo_ends_as_expected_and_leaves_a_record_that_verifies() {
 }
 
 #[test]
-fn the_demos_transfer_is_on_record_with_its_evidence_and_its_replay_with_why() {
+fn demo_transfer_is_recorded_with_its_evidence() {
     let bench = Bench::new();
     bench.ok("demo --record log");
     let mut wires = decisions(&bench);
@@ -84,7 +84,7 @@ fn the_demos_log_is_a_new_one() {
 }
 
 #[test]
-fn a_demo_without_a_folder_for_its_files_says_which() {
+fn demo_names_the_folder_that_is_missing() {
     let bench = Bench::new();
     let run = bench.command(&["demo"]).env("TMPDIR", "/no/such/folder").output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();

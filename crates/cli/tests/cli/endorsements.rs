@@ -106,7 +106,7 @@ fn a_bound_endorsement_is_not_warned_of() {
 }
 
 #[test]
-fn exact_arguments_count_as_often_as_they_say() {
+fn endorsement_of_exact_arguments_counts_its_uses() {
     let bench = bench();
     bench.write("args.json", r#"{"amount": 1.2e3, "to": "DE02-PARTS", "__pic_request_id": "r"}"#);
     endorse(&bench, "--file evidence/invoice.txt --tool refund --args args.json --uses 3");
@@ -134,7 +134,7 @@ fn a_list_that_is_extended_gives_no_use_back() {
 }
 
 #[test]
-fn a_use_is_on_record() {
+fn endorsement_use_is_recorded() {
     let bench = bench();
     endorse(&bench, BOUND);
     let options = format!("--spent strict.sqlite {RECORD_OPTIONS}");
@@ -165,7 +165,7 @@ fn endorsements_are_spent_beside_the_list_without_another_store() {
 }
 
 #[test]
-fn what_is_signed_is_shown() {
+fn endorsement_shows_its_signed_bounds() {
     let bench = bench();
     let shown = |options: &str| {
         let run = bench.run(&format!("proposal endorse --file evidence/invoice.txt {options} --key op.key"));

@@ -57,7 +57,7 @@ fn refused(bench: &Bench, part: &str, code: &str) {
 }
 
 #[test]
-fn the_dashboard_asks_for_metrics_that_are_documented_and_for_all_of_them() {
+fn dashboard_uses_exactly_the_documented_metrics() {
     let dashboard: Value = serde_json::from_str(&file("dashboards/countersign.json")).unwrap();
     let mut found = Vec::new();
     expressions(&dashboard, &mut found);
@@ -169,7 +169,7 @@ fn every_metric_that_the_gate_has_is_documented() {
 /// The file is written at the start and at the end, so even the shortest session is in it.
 #[test]
 #[cfg(feature = "prometheus")]
-fn the_file_says_at_the_end_what_was_answered() {
+fn metrics_file_has_the_final_counts() {
     let bench = gateway();
     with(&bench, "[metrics]\nfile = \"out.prom\"\ninterval = \"1h\"");
     let mut client = crate::mcp::Client::start(&bench);
@@ -358,7 +358,7 @@ fn the_rules_ask_for_documented_metrics() {
 /// A missing collector delays no call, and the lost spans are reported.
 #[test]
 #[cfg(feature = "otel")]
-fn spans_that_reach_nobody_are_counted() {
+fn lost_spans_are_counted() {
     let bench = gateway();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     with(&bench, &format!("[traces]\nendpoint = \"http://{gone}/v1/traces\""));

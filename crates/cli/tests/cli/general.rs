@@ -103,7 +103,7 @@ fn a_hidden_character_in_an_argument_is_spelled_out() {
 }
 
 #[test]
-fn what_is_spelled_out_is_so_once() {
+fn invisible_characters_are_escaped_only_once() {
     let bench = Bench::new();
     let usage = bench.run_args(&["stats", "log", "--by", "x\u{1b}\\y"], "");
     assert!(usage.code == 2 && usage.err.contains(r"'x\u{1b}\\y'"), "{usage:?}");

@@ -192,7 +192,7 @@ fn a_client_that_leaves_ends_the_servers_group() {
 }
 
 #[test]
-fn what_a_server_leaves_behind_ends_with_the_gateway() {
+fn processes_left_by_a_server_end_with_the_gateway() {
     let bench = stubborn();
     // This server ends with its input.
     bench.write("stubborn.py", STUBBORN.trim_end().trim_end_matches("time.sleep(600)"));

@@ -75,7 +75,7 @@ fn limits_hold_and_can_be_set_within_reason() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_told_apart() {
+fn missing_or_unreadable_file_has_its_own_code() {
     let bench = Bench::new();
     bench.fails("json digest no-such-file", 1, "FILE_MISSING");
     bench.fails("json digest .", 1, "FILE_UNREADABLE");

@@ -40,7 +40,7 @@ fn impossible_options_of_generate_are_wrong_usage() {
 }
 
 #[test]
-fn show_tells_what_a_key_is_and_never_its_secret() {
+fn keys_show_never_prints_the_secret() {
     let bench = Bench::new();
     operator(&bench, "op");
     bench.ok("keys generate --kind hmac --out gate.key --id gate-1");
@@ -99,7 +99,7 @@ fn key_files_that_are_no_keys_are_refused_each_with_its_code() {
 }
 
 #[test]
-fn a_trust_root_names_distinct_keys_and_a_threshold_within_reach() {
+fn trust_root_needs_distinct_keys_for_its_threshold() {
     let bench = Bench::new();
     operator(&bench, "a");
     operator(&bench, "b");
@@ -143,7 +143,7 @@ fn a_root_is_handed_on_by_enough_keys_of_both_roots() {
 }
 
 #[test]
-fn a_keyring_that_is_made_as_json_is_one_object_with_the_file_in_it() {
+fn keyring_as_json_is_one_object_with_the_file() {
     let bench = Bench::new();
     operator(&bench, "cfo");
     let made = |verb: &str| {

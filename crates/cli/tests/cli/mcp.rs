@@ -178,7 +178,7 @@ fn inspect_drafts_each_tool_as_tight_as_can_be() {
 }
 
 #[test]
-fn a_server_that_is_none_is_told_apart() {
+fn unusable_server_has_a_code_for_its_fault() {
     let bench = Bench::new();
     let inspect = |script: &str, code: &str| {
         bench.write("bad.sh", script);
@@ -223,7 +223,7 @@ fn check_takes_the_servers_own_list_for_pinned_definitions() {
 }
 
 #[test]
-fn the_gateway_lets_through_what_the_session_discloses() {
+fn gateway_passes_only_disclosed_tools() {
     let bench = gateway();
     let mut client = Client::start(&bench);
     let listed = client.ask("tools/list", json!({}));
@@ -459,7 +459,7 @@ fn the_configurations_paths_are_taken_from_its_own_folder() {
 }
 
 #[test]
-fn approve_needs_a_configuration_with_approvals_and_a_call_that_waits() {
+fn approve_without_a_waiting_call_is_refused() {
     let bench = gateway();
     bench.fails("approve list --config none.toml", 1, "FILE_MISSING");
     bench.fails("approve nothing --config gateway.toml --yes", 1, "PENDING_UNKNOWN");

@@ -196,7 +196,7 @@ fn a_revocation_counts_on_a_full_disk() {
 }
 
 #[test]
-fn each_failed_reload_is_on_record_once() {
+fn each_failed_reload_is_recorded_once() {
     let bench = gateway();
     let mut client = Client::start(&bench);
     let good = bench.read("reg.json");
@@ -284,7 +284,7 @@ fn a_client_that_does_not_read_does_not_keep_the_gateway_alive() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_the_server_started_ends_with_it() {
+fn child_processes_end_with_the_server() {
     let bench = gateway();
     bench.write("server.sh", "sh -c 'echo $$ > pid.part; mv pid.part pid; exec sleep 600'\n:\n");
     let mut child = bench.command(&RUN).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

@@ -36,7 +36,7 @@ fn last_fault(bench: &Bench) -> Option<Value> {
 }
 
 #[test]
-fn a_draft_shows_what_models_will_read() {
+fn draft_shows_the_texts_that_models_read() {
     let bench = gateway();
     server_that_says(&bench, "Finds\u{202e} tickets.", "Be\u{200b} kind.");
     let text = inspect(&bench);
@@ -58,7 +58,7 @@ fn a_draft_shows_what_models_will_read() {
 }
 
 #[test]
-fn a_draft_whose_text_is_not_what_it_pins_is_refused() {
+fn draft_text_that_differs_from_its_pin_is_refused() {
     let bench = gateway();
     let text = inspect(&bench).replace("Finds tickets.", "Finds a ticket.");
     bench.write("draft.json", &text);
@@ -67,7 +67,7 @@ fn a_draft_whose_text_is_not_what_it_pins_is_refused() {
 }
 
 #[test]
-fn a_diff_shows_what_models_will_read_otherwise() {
+fn diff_shows_changes_to_texts_that_models_read() {
     let bench = gateway();
     server_that_says(&bench, "Finds tickets.", "Be kind.");
     bench.write("old.json", inspect(&bench));

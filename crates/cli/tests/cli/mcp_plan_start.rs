@@ -10,7 +10,7 @@ use crate::mcp::{Client, decision};
 use crate::mcp_plans::{SUBMIT, code, decisions, done, planned, reached, refund, search, submit, told};
 
 #[test]
-fn a_plan_that_is_there_from_the_start_runs_and_the_first_detour_ends_it() {
+fn first_detour_ends_a_plan_given_at_start() {
     let bench = planned("file = \"plan.json\"");
     let open = json!({"tool": "search", "args": {}, "dynamic": ["/query"]});
     bench.write("plan.json", json!({"steps": [search("a"), open, search("c")]}).to_string());
@@ -40,7 +40,7 @@ fn a_plan_that_is_there_from_the_start_runs_and_the_first_detour_ends_it() {
 }
 
 #[test]
-fn a_plan_that_ran_to_its_end_is_finished_on_record() {
+fn completed_plan_is_recorded_as_finished() {
     let bench = planned("file = \"plan.json\"\nrule = \"always\"");
     bench.write("plan.json", json!({"steps": [search("a"), search("b")]}).to_string());
     let mut client = Client::start(&bench);
@@ -78,7 +78,7 @@ fn a_step_out_of_its_order_is_refused_and_ends_the_plan() {
 }
 
 #[test]
-fn plan_outlives_foreign_calls_where_the_operator_says() {
+fn plan_survives_as_many_breaches_as_the_operator_allows() {
     for (part, options) in
         [("on_breach = \"refuse\"\nbreaches = 3", ""), ("", "--on-breach refuse --breaches 3")]
     {
@@ -103,7 +103,7 @@ fn plan_outlives_foreign_calls_where_the_operator_says() {
 }
 
 #[test]
-fn a_plan_that_is_there_from_the_start_can_be_approved_before_it() {
+fn plan_given_at_start_can_be_approved_in_advance() {
     let bench = planned("submit = true");
     // The gateway itself states the binding of the approval.
     let mut client = Client::start_with(&bench, "--session s-1");
@@ -150,7 +150,7 @@ fn a_plan_that_is_there_from_the_start_can_be_approved_before_it() {
 }
 
 #[test]
-fn what_the_operator_says_of_plans_is_checked_before_any_file_is_made() {
+fn bad_plan_settings_create_no_file() {
     let bench = planned("PART");
     let good = bench.read("gateway.toml");
     bench.write("plan.json", json!({"steps": [search("a")]}).to_string());
@@ -221,7 +221,7 @@ fn what_the_operator_says_of_plans_is_checked_before_any_file_is_made() {
 }
 
 #[test]
-fn the_command_line_says_the_same_as_the_configuration() {
+fn plan_options_act_like_the_configuration() {
     let bench = planned("");
     let mut client = Client::start_with(&bench, "--plan-submit --plan-rule always --plan-approve whole");
     assert_eq!(code(&client.call("refund", json!({"id": 7}))), "PLAN_REQUIRED");

@@ -88,7 +88,7 @@ pub(crate) fn told(decisions: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn where_every_call_needs_a_plan_the_server_gets_no_call_without_one() {
+fn call_without_a_plan_never_reaches_the_server() {
     let bench = planned("rule = \"always\"\nsubmit = true");
     let mut client = Client::start(&bench);
     for (tool, args) in [("search", json!({"query": "a"})), ("refund", json!({"id": 7})), ("wipe", json!({}))]
@@ -234,7 +234,7 @@ fn a_denied_plan_stays_refused() {
 }
 
 #[test]
-fn where_no_approvals_are_taken_a_plan_that_needs_one_is_refused() {
+fn plan_that_needs_approval_is_refused_without_approvals() {
     let bench = planned("submit = true");
     let config = bench.read("gateway.toml");
     let (before, after) = config.split_once("[approval]").unwrap();
@@ -267,7 +267,7 @@ fn every_plan_is_approved_where_the_operator_wants_that() {
 }
 
 #[test]
-fn what_is_no_plan_of_the_operators_is_refused_with_its_code_and_is_on_record_once() {
+fn refused_plan_is_recorded_once_with_its_code() {
     let bench = planned("submit = true");
     let mut client = Client::start(&bench);
     let cases = [
@@ -323,7 +323,7 @@ fn impostor(bench: &Bench) {
 }
 
 #[test]
-fn a_servers_tool_of_the_gateways_name_is_neither_listed_nor_called() {
+fn reserved_tool_name_of_a_server_is_not_listed() {
     let bench = planned("submit = true");
     impostor(&bench);
     let inspected = bench.run("mcp inspect --name desk -- sh server.sh");
@@ -373,7 +373,7 @@ fn not_even_a_registry_that_lists_it_gets_such_a_tool_called() {
 }
 
 #[test]
-fn after_a_reload_of_the_registry_the_plan_goes_on_with_an_approved_amendment() {
+fn amended_plan_continues_after_a_registry_reload() {
     let bench = planned("submit = true");
     let mut client = Client::start(&bench);
     committed(&submit(&mut client, &json!([search("a"), search("b")])));

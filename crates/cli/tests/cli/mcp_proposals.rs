@@ -396,7 +396,7 @@ fn an_attestation_is_of_one_session() {
 }
 
 #[test]
-fn a_gateway_that_looks_at_no_proposals_takes_them_off_all_the_same() {
+fn gateway_without_proposals_strips_reserved_members() {
     let bench = crate::mcp::gateway();
     let mut client = Client::start(&bench);
     let beside = |id: &str| json!({"id": 7, "__pic": {"anything": "at all"}, "__pic_request_id": id});
@@ -423,7 +423,7 @@ fn a_gateway_that_looks_at_no_proposals_takes_them_off_all_the_same() {
 }
 
 #[test]
-fn what_proposals_are_judged_by_is_checked_before_any_file_is_made() {
+fn bad_proposal_settings_create_no_file() {
     let bench = payments();
     let fails = |text: &str, exit: i32, code: &str| {
         bench.write("gateway.toml", text);
@@ -481,7 +481,7 @@ fn the_paths_are_taken_from_the_configurations_own_folder() {
 }
 
 #[test]
-fn an_endorsement_by_a_key_that_the_registry_revokes_counts_for_nothing() {
+fn endorsement_by_a_revoked_key_is_refused() {
     let bench = payments();
     bench.ok("keys trust --threshold 1 --out root.json --force op.pub stranger.pub");
     let key_id = bench.run("keys show stranger.pub --json").value()["key_id"].clone();
@@ -500,7 +500,7 @@ fn an_endorsement_by_a_key_that_the_registry_revokes_counts_for_nothing() {
 }
 
 #[test]
-fn attestations_are_spent_in_the_store_of_approvals_where_there_is_one() {
+fn attestations_are_spent_in_the_approvals_store() {
     let bench = payments();
     bench.ok("keys generate --kind hmac --out gate.key");
     let approval =
@@ -523,7 +523,7 @@ fn attestations_are_spent_in_the_store_of_approvals_where_there_is_one() {
 }
 
 #[test]
-fn what_else_counts_as_high_and_how_old_an_attestation_may_be_is_the_operators() {
+fn operator_settings_tighten_the_proposal_checks() {
     let bench = payments();
     let config =
         CONFIG.replace("[record]", "high_impacts = [\"read\"]\nmax_attestation_age = \"1ms\"\n[record]");

@@ -38,7 +38,7 @@ fn cut(bench: &Bench, segment: &str) {
 }
 
 #[test]
-fn under_system_a_gateway_whose_client_ends_leaves_a_checkpoint_behind_all_that_is_on_record() {
+fn checkpoint_covers_all_records_after_the_client_ends() {
     let bench = under_system();
     for round in 0..12 {
         let mut client = Client::start(&bench);
@@ -49,7 +49,7 @@ fn under_system_a_gateway_whose_client_ends_leaves_a_checkpoint_behind_all_that_
 }
 
 #[test]
-fn under_system_a_gateway_whose_server_ends_first_leaves_one_as_well() {
+fn checkpoint_covers_all_records_after_the_server_ends() {
     let bench = under_system();
     let server = SERVER.replace("printf '%s\\n' \"$line\" >> calls.txt", "exit 0");
     assert_ne!(server, SERVER);
@@ -87,7 +87,7 @@ fn under_system_a_gateway_whose_server_ends_first_leaves_one_as_well() {
 }
 
 #[test]
-fn a_record_that_fails_is_told_of_once_and_in_the_end() {
+fn failing_record_is_reported_once_before_the_end() {
     let bench = gateway();
     let mut client = Client::start(&bench);
     assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");
@@ -107,7 +107,7 @@ fn a_record_that_fails_is_told_of_once_and_in_the_end() {
 }
 
 #[test]
-fn a_record_that_works_again_is_told_of_once() {
+fn resumed_record_is_reported_once() {
     let bench = gateway();
     let mut client = Client::start(&bench);
     for _ in 0..2 {
@@ -128,7 +128,7 @@ fn a_record_that_works_again_is_told_of_once() {
 }
 
 #[test]
-fn outage_leaves_a_gap_on_record() {
+fn outage_leaves_a_recorded_gap() {
     let bench = gateway();
     let mut client = Client::start(&bench);
     let refused = |client: &mut Client, calls: u64| {
@@ -156,7 +156,7 @@ fn outage_leaves_a_gap_on_record() {
 }
 
 #[test]
-fn a_record_that_is_found_to_fail_when_its_gateway_ends_is_a_failure() {
+fn record_failure_found_at_the_end_is_a_failure() {
     let bench = gateway();
     let config = bench.read("gateway.toml");
     bench.write("gateway.toml", config.replace("\"log\"", r#""lo\u001b[2Jg""#));
@@ -201,7 +201,7 @@ fn damage_before_the_state_refuses_every_call() {
 }
 
 #[test]
-fn what_made_a_gateway_end_comes_before_what_became_of_its_record() {
+fn cause_of_the_end_outranks_a_record_failure() {
     let bench = gateway();
     let server = SERVER.replace("printf '%s\\n' \"$line\" >> calls.txt", "mv log away; exit 0");
     assert_ne!(server, SERVER);
@@ -217,7 +217,7 @@ fn what_made_a_gateway_end_comes_before_what_became_of_its_record() {
 }
 
 #[test]
-fn the_end_of_a_sessions_time_is_told_to_client_and_operator() {
+fn session_expiry_is_reported_to_client_and_operator() {
     let bench = gateway();
     let config = bench.read("gateway.toml");
     bench.write("gateway.toml", config.replace("ttl = \"30m\"", "ttl = \"3s\""));

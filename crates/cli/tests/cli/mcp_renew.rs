@@ -126,7 +126,7 @@ fn session_of_a_revoked_agent_is_not_renewed() {
 }
 
 #[test]
-fn tool_taken_off_is_gone_after_a_renewal() {
+fn removed_tool_is_gone_after_a_renewal() {
     let bench = renewing();
     let mut client = Client::start(&bench);
     assert_eq!(client.call("search", json!({}))["content"][0]["text"], "done");

@@ -75,7 +75,7 @@ fn every_proof_that_is_made_holds_and_holds_for_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_proved_is_refused() {
+fn impossible_proof_request_is_refused() {
     let bench = Bench::new();
     bench.write("entries", LINES);
     for (options, code) in [
@@ -96,7 +96,7 @@ fn what_cannot_be_proved_is_refused() {
 }
 
 #[test]
-fn entries_that_are_none_are_told_apart() {
+fn malformed_entries_have_a_code_for_their_fault() {
     let bench = Bench::new();
     for input in ["", "x", "{}", "[1]", "[[]]", r#"["YQ=="] x"#, "[\"YQ==\",]", "\u{feff}[]"] {
         bench.fails_with(&["merkle", "root"], input, 1, "MERKLE_INPUT");
@@ -117,7 +117,7 @@ fn entries_that_are_none_are_told_apart() {
 }
 
 #[test]
-fn a_proof_is_an_object_and_nothing_of_what_else_comes_is_said_again() {
+fn malformed_proof_input_is_not_echoed() {
     let bench = Bench::new();
     let inclusion: Value = serde_json::from_str(&bench.feed("merkle prove --index 2", THREE).done()).unwrap();
     let consistency: Value =
@@ -189,7 +189,7 @@ fn a_proof_is_read_strictly() {
 }
 
 #[test]
-fn trees_of_one_size_are_the_same_when_their_roots_are_the_same_bytes() {
+fn equal_sized_trees_need_equal_roots() {
     let bench = Bench::new();
     let run = |size: Value, roots: [&str; 2]| {
         let input =
@@ -236,7 +236,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 #[ignore = "needs the public suites, named by COUNTERSIGN_VECTORS"]
-fn the_public_vectors_end_as_they_say() {
+fn public_merkle_vectors_end_as_expected() {
     let bench = Bench::new();
     for (folder, verb) in [("inclusion", "verify-inclusion"), ("consistency", "verify-consistency")] {
         let (mut held, mut refused) = (0, 0);

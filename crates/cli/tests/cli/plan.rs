@@ -92,7 +92,7 @@ fn a_plan_has_one_root_whatever_form_its_file_has() {
 }
 
 #[test]
-fn steps_alone_say_that_something_is_missing_and_a_whole_plan_says_it_itself() {
+fn plan_verbs_refuse_missing_or_conflicting_context() {
     let (bench, _) = committed();
     for line in [
         "plan show steps.json",
@@ -245,7 +245,7 @@ fn a_plans_file_is_read_strictly() {
 }
 
 #[test]
-fn show_draws_the_tree_and_marks_what_is_open() {
+fn plan_show_draws_the_tree_with_open_arguments() {
     let (bench, root) = committed();
     let text = bench.ok("plan show plan.json");
     for part in [
@@ -270,7 +270,7 @@ fn show_draws_the_tree_and_marks_what_is_open() {
 }
 
 #[test]
-fn nothing_hides_in_what_is_shown() {
+fn shown_plan_escapes_invisible_characters() {
     let bench = Bench::new();
     let steps = json!([
         {"tool": "a:b", "args": {"x\u{1b}[2J": "y\u{202e}z", "n": [], "~/": {"0": [null, "<DYNAMIC>"]}},

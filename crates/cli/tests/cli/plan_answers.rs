@@ -22,7 +22,7 @@ fn minted(bench: &Bench, steps: &Value, more: &[&str]) -> String {
 }
 
 #[test]
-fn a_no_in_the_store_comes_before_any_token_that_was_minted_for_the_same() {
+fn stored_denial_overrides_a_minted_token() {
     for is_denied in [false, true] {
         for (steps, fill, option) in [
             (json!([mail()]), r#"{"1":{"body":"hello"}}"#, "--approval "),
@@ -53,8 +53,7 @@ fn a_no_in_the_store_comes_before_any_token_that_was_minted_for_the_same() {
 }
 
 #[test]
-fn what_is_said_while_the_question_is_being_printed_counts_and_a_store_that_is_gone_by_then_is_no_other_answer()
- {
+fn answer_given_while_the_question_prints_counts() {
     for (said, exit, end) in
         [("--yes", 0, ""), ("--deny --by olga", 3, "APPROVAL_DENIED"), ("", 3, "APPROVAL_REQUIRED")]
     {
@@ -96,7 +95,7 @@ fn what_is_said_while_the_question_is_being_printed_counts_and_a_store_that_is_g
 }
 
 #[test]
-fn an_agent_in_quarantine_runs_no_plan_by_the_configuration_that_names_the_store() {
+fn quarantined_agent_runs_no_plan() {
     let bench = open();
     config(&bench);
     signals(&bench, "store = \"signals.sqlite\"\non_drop = \"quarantine\"");

@@ -89,7 +89,7 @@ fn the_plan_as_it_is_committed_is_approved_from_its_file() {
 }
 
 #[test]
-fn a_call_that_needs_an_approval_of_its_own_is_not_covered_by_the_plans() {
+fn step_approval_is_not_covered_by_the_plan_approval() {
     let bench = open();
     let steps = json!([{"tool": "desk:wire", "args": {"to": "ada"}}]);
     let key = ["--approval-key", "gate.key"];
@@ -111,7 +111,7 @@ fn a_call_that_needs_an_approval_of_its_own_is_not_covered_by_the_plans() {
 }
 
 #[test]
-fn with_a_configuration_the_question_is_filed_and_its_answer_found() {
+fn question_filed_in_the_store_finds_its_answer() {
     let bench = open();
     config(&bench);
     bench.write("fill.json", r#"{"2":{"body":"hello"}}"#);
@@ -131,7 +131,7 @@ fn with_a_configuration_the_question_is_filed_and_its_answer_found() {
 }
 
 #[test]
-fn a_run_that_was_killed_in_a_call_has_used_its_approval_and_leaves_a_record_that_verifies() {
+fn killed_run_has_spent_its_approval() {
     let bench = open();
     let hangs = bench.read("server.sh").replace("*'\"query\":\"hangs\"'*)", "*'\"to\":\"ada\"'*)");
     bench.write("server.sh", hangs);
@@ -180,7 +180,7 @@ fn a_single_call_that_was_approved_in_the_store_runs() {
 }
 
 #[test]
-fn a_single_call_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_again() {
+fn denied_call_is_not_asked_about_again() {
     let bench = open();
     config(&bench);
     bench.write("steps.json", json!([{"tool": "desk:wire", "args": {"to": "ada"}}]).to_string());
@@ -198,7 +198,7 @@ fn a_single_call_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_aga
 }
 
 #[test]
-fn a_plan_that_was_denied_in_the_store_is_refused_and_nobody_is_asked_again() {
+fn denied_plan_is_not_asked_about_again() {
     let bench = open();
     config(&bench);
     bench.write("fill.json", r#"{"1":{"body":"hello"}}"#);
@@ -255,7 +255,7 @@ fn two_sessions_over_one_store_are_each_approved_on_their_own() {
 }
 
 #[test]
-fn an_approval_of_a_step_that_was_minted_for_one_session_is_none_for_another() {
+fn step_approval_of_another_session_is_refused() {
     let bench = open();
     let steps = json!([{"tool": "desk:wire", "args": {"to": "ada"}}]);
     bench.write("steps.json", steps.to_string());

@@ -76,7 +76,7 @@ fn a_call_is_held_against_the_proven_step() {
 }
 
 #[test]
-fn what_is_no_proof_is_told_apart_from_one_that_does_not_hold() {
+fn malformed_plan_proof_is_an_input_error() {
     let (bench, root) = committed();
     let args = ["plan", "verify", "--root", &root];
     let proof = bench.ok("plan prove plan.json --step 1");

@@ -41,7 +41,7 @@ fn minted(bench: &Bench, steps: &Value, fill: &str) -> Vec<String> {
 }
 
 #[test]
-fn everything_that_has_to_be_approved_is_asked_at_once_and_nothing_begins_before_all_of_it_is_there() {
+fn no_step_runs_before_every_approval_is_given() {
     let bench = open();
     config(&bench);
     let steps = json!([wire_to("bob"), mail(), search("x"), wire_to("ada")]);
@@ -69,7 +69,7 @@ fn everything_that_has_to_be_approved_is_asked_at_once_and_nothing_begins_before
 }
 
 #[test]
-fn a_no_to_a_later_call_ends_the_run_before_the_first_and_is_on_record() {
+fn denial_of_a_later_step_stops_the_whole_run() {
     let bench = open();
     config(&bench);
     let steps = json!([wire_to("bob"), wire_to("ada")]);
@@ -90,7 +90,7 @@ fn a_no_to_a_later_call_ends_the_run_before_the_first_and_is_on_record() {
 }
 
 #[test]
-fn of_one_act_twice_in_a_plan_one_is_filed_and_the_others_come_as_tokens() {
+fn repeated_act_needs_a_token_for_each_further_call() {
     let mut twice = wire();
     twice["max_calls"] = json!(2);
     for (steps, fill, second) in
@@ -143,7 +143,7 @@ fn a_step_has_as_many_tokens_as_calls_and_each_goes_to_its_own() {
 }
 
 #[test]
-fn a_token_that_approves_nothing_of_the_plan_is_the_operators_mistake_and_not_the_agents() {
+fn unusable_token_is_not_recorded_against_the_agent() {
     let bench = open();
     config(&bench);
     for (steps, given) in [
@@ -158,7 +158,7 @@ fn a_token_that_approves_nothing_of_the_plan_is_the_operators_mistake_and_not_th
 }
 
 #[test]
-fn nobody_is_asked_about_a_session_that_the_next_run_does_not_have() {
+fn unnamed_session_files_no_question() {
     let bench = open();
     config(&bench);
     let refused = configured(&bench, &json!([wire()]), "{}", "");
@@ -169,7 +169,7 @@ fn nobody_is_asked_about_a_session_that_the_next_run_does_not_have() {
 }
 
 #[test]
-fn a_plans_token_that_is_none_is_refused_before_anybody_is_asked_and_the_refusal_is_on_record() {
+fn invalid_plan_token_is_refused_before_any_question() {
     let bench = open();
     config(&bench);
     let steps = json!([mail(), wire()]);
@@ -180,7 +180,7 @@ fn a_plans_token_that_is_none_is_refused_before_anybody_is_asked_and_the_refusal
 }
 
 #[test]
-fn a_no_that_comes_while_the_questions_are_printed_is_on_record_too() {
+fn denial_given_while_the_questions_print_is_recorded() {
     let bench = open();
     config(&bench);
     let mut first = mail();
@@ -204,7 +204,7 @@ fn a_no_that_comes_while_the_questions_are_printed_is_on_record_too() {
 }
 
 #[test]
-fn a_tool_that_its_server_changes_in_mid_plan_is_asked_about_anew_and_that_is_no_failure_of_the_agents() {
+fn changed_tool_in_mid_plan_is_asked_about_again() {
     let bench = open();
     config(&bench);
     let mut registry: Value = serde_json::from_str(&bench.read("draft.json")).unwrap();
@@ -226,7 +226,7 @@ fn a_tool_that_its_server_changes_in_mid_plan_is_asked_about_anew_and_that_is_no
 }
 
 #[test]
-fn where_no_more_questions_can_wait_the_others_are_asked_once_these_are_answered() {
+fn questions_beyond_the_limit_are_asked_later() {
     let bench = open();
     config(&bench);
     let steps: Value = (0..66).map(|who| wire_to(&format!("ada{who}"))).collect();

@@ -160,7 +160,7 @@ fn every_step_runs_and_is_shown_when_all_have() {
 }
 
 #[test]
-fn a_run_tells_a_program_the_same() {
+fn plan_run_reports_the_same_as_json() {
     let bench = open();
     let text = run(&bench, &json!([search("x")]), &[]).done();
     assert!(text.contains(" started: 1 step, session s1, registry 1\n"), "{text}");
@@ -178,7 +178,7 @@ fn a_run_tells_a_program_the_same() {
 }
 
 #[test]
-fn a_step_that_may_be_called_again_is_called_as_often_as_it_is_filled() {
+fn repeatable_step_runs_once_for_each_fill() {
     let bench = open();
     bench.write("fill.json", r#"{"1":[{"query":"a"},{"query":"b"}],"2":[{},{}]}"#);
     let mut steps = json!([search("<DYNAMIC>"), search("c")]);
@@ -192,7 +192,7 @@ fn a_step_that_may_be_called_again_is_called_as_often_as_it_is_filled() {
 }
 
 #[test]
-fn what_cannot_be_run_starts_nothing() {
+fn invalid_plan_run_starts_nothing() {
     let bench = open();
     let fill = |fill: &str| {
         bench.write("fill.json", fill);
@@ -238,7 +238,7 @@ fn what_cannot_be_run_starts_nothing() {
 }
 
 #[test]
-fn what_is_filled_in_has_to_fit_its_tool_before_anybody_is_asked_and_anything_is_started() {
+fn fill_that_breaks_the_schema_starts_nothing() {
     let bench = open();
     let mut draft: Value = serde_json::from_str(&bench.read("draft.json")).unwrap();
     for tool in draft["tools"].as_array_mut().unwrap() {
@@ -255,7 +255,7 @@ fn what_is_filled_in_has_to_fit_its_tool_before_anybody_is_asked_and_anything_is
 }
 
 #[test]
-fn a_tool_that_fails_ends_the_run_and_nothing_is_given_out() {
+fn failed_tool_ends_the_run_without_a_result() {
     let bench = open();
     for (query, exit, code) in [
         ("says no", 1, "PLAN_STEP_FAILED"),
@@ -286,7 +286,7 @@ fn a_tool_that_fails_ends_the_run_and_nothing_is_given_out() {
 }
 
 #[test]
-fn a_run_that_nobody_reads_calls_nothing_and_says_on_record_why_it_ended() {
+fn run_with_a_closed_output_makes_no_call() {
     let bench = open();
     bench.write("steps.json", json!([search("x")]).to_string());
     let line = format!("{RUN} steps.json {RECORD_OPTIONS} --session s1 -- sh server.sh");
@@ -304,7 +304,7 @@ fn a_run_that_nobody_reads_calls_nothing_and_says_on_record_why_it_ended() {
 }
 
 #[test]
-fn a_halt_that_cannot_be_put_on_record_is_told_of() {
+fn unrecorded_halt_is_reported() {
     let bench = open();
     let ran = run(&bench, &json!([search("takes the log"), search("x")]), &[]);
     let told: Vec<_> = ran.err.lines().collect();
@@ -315,7 +315,7 @@ fn a_halt_that_cannot_be_put_on_record_is_told_of() {
 }
 
 #[test]
-fn of_what_a_server_says_went_wrong_only_the_beginning_is_shown() {
+fn long_server_error_is_shown_cut() {
     let bench = open();
     let long = format!(r#"answer '"error":{{"code":1,"message":"a\u001b[2J{}"}}'"#, "b".repeat(100_000));
     let lists = "*'\"method\":\"tools/list\"'*)";
@@ -326,7 +326,7 @@ fn of_what_a_server_says_went_wrong_only_the_beginning_is_shown() {
 }
 
 #[test]
-fn a_server_that_asks_back_is_told_no_and_goes_on() {
+fn request_of_a_server_is_refused_during_a_run() {
     let bench = open();
     run(&bench, &json!([search("asks")]), &[]).done();
     let told: Value = serde_json::from_str(&lines(&bench, "told.txt")[0]).unwrap();
@@ -358,7 +358,7 @@ fn a_server_that_does_not_read_is_not_waited_for_for_ever() {
 }
 
 #[test]
-fn a_server_that_does_not_end_is_ended_with_what_it_started() {
+fn lingering_server_is_ended_with_its_children() {
     let bench = open();
     let sleeper = "sh -c 'sleep 30; echo awake >> awake.txt'";
     bench.write("server.sh", format!("{SERVER}\n{sleeper} & exec {sleeper}"));

@@ -130,7 +130,7 @@ fn a_look_at_something_needs_no_ceremony() {
 }
 
 #[test]
-fn a_transfer_that_nobody_signed_for_is_refused() {
+fn unsigned_transfer_is_refused() {
     let desk = Desk::new();
     refused(&desk.verify("proposal.json", &[]), 4, "PIC_EVIDENCE_REQUIRED");
     let mut claimed = transfer();
@@ -149,7 +149,7 @@ fn a_transfer_that_nobody_signed_for_is_refused() {
 }
 
 #[test]
-fn a_signed_transfer_is_allowed_for_the_very_call_that_was_signed() {
+fn attestation_is_valid_only_for_the_signed_call() {
     let desk = Desk::new();
     desk.signed();
     let text = desk.verify("signed.json", &[]).done();
@@ -196,7 +196,7 @@ fn a_signed_transfer_is_allowed_for_the_very_call_that_was_signed() {
 }
 
 #[test]
-fn everything_that_is_said_of_the_call_is_signed() {
+fn attestation_binds_every_stated_fact() {
     let desk = Desk::new();
     let digest = "ab".repeat(32);
     let said = [("--ask", digest.as_str()), ("--plan", &digest)];
@@ -216,7 +216,7 @@ fn everything_that_is_said_of_the_call_is_signed() {
 }
 
 #[test]
-fn what_is_shown_is_what_is_signed() {
+fn attest_shows_the_signed_content() {
     let desk = Desk::new();
     let mut odd = transfer();
     odd["intent"] = "pay\u{202e}yap\n".into();
@@ -343,7 +343,7 @@ fn a_policy_and_the_operators_own_list_of_high_impacts_count() {
 }
 
 #[test]
-fn places_and_rules_are_for_those_who_ask_and_values_for_nobody() {
+fn refusal_places_are_shown_only_with_debug() {
     let desk = Desk::new();
     desk.signed();
     let wrong = [("--call-id", "call-of-another")];
@@ -387,7 +387,7 @@ fn places_and_rules_are_for_those_who_ask_and_values_for_nobody() {
 }
 
 #[test]
-fn evidence_is_told_entry_by_entry() {
+fn evidence_is_reported_entry_by_entry() {
     let desk = Desk::new();
     let bench = &desk.bench;
     let sha256 = serde_json::from_str::<Value>(&bench.endorse("--file invoice.txt --key op.key --json"))
@@ -536,7 +536,7 @@ fn nothing_is_taken_from_the_environment() {
 }
 
 #[test]
-fn evidence_is_looked_at_where_somebody_asks_for_it() {
+fn pic_profile_verifies_evidence_only_on_request() {
     let desk = Desk::new();
     let bench = &desk.bench;
     let mut proposal = look();
@@ -570,7 +570,7 @@ fn semi_trusted_is_read_by_pic_0_8_alone() {
 }
 
 #[test]
-fn the_schema_verb_says_where_and_gives_the_digests() {
+fn schema_verb_reports_digests_or_the_faulty_place() {
     let desk = Desk::new();
     let bench = &desk.bench;
     let report = bench.run("proposal schema proposal.json --json").value();
@@ -588,7 +588,7 @@ fn the_schema_verb_says_where_and_gives_the_digests() {
 }
 
 #[test]
-fn a_keyring_is_told_key_by_key() {
+fn keyring_is_reported_key_by_key() {
     let desk = Desk::new();
     let bench = &desk.bench;
     let example = bench.ok("keys keyring --write-example");

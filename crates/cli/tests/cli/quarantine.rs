@@ -76,7 +76,7 @@ fn quarantines_are_added_listed_and_lifted() {
 }
 
 #[test]
-fn an_operators_quarantine_holds_at_the_next_call_of_every_running_gateway_and_outlives_them() {
+fn operator_quarantine_stops_every_running_gateway() {
     let bench = gateway();
     signals(&bench, &format!("store = \"{STORE}\""));
     let (mut one, mut other) = (Client::start(&bench), second(&bench));
@@ -99,7 +99,7 @@ fn an_operators_quarantine_holds_at_the_next_call_of_every_running_gateway_and_o
 }
 
 #[test]
-fn a_drop_puts_the_agent_into_quarantine_everywhere_until_an_operator_lifts_it() {
+fn acceptance_drop_quarantines_the_agent_everywhere() {
     let bench = gateway();
     // The store of the approvals also serves as the signals store.
     signals(&bench, "store = \"approvals.sqlite\"\non_drop = \"quarantine\"");
@@ -123,7 +123,7 @@ fn a_drop_puts_the_agent_into_quarantine_everywhere_until_an_operator_lifts_it()
 }
 
 #[test]
-fn a_drop_is_told_once_and_the_calls_go_on() {
+fn acceptance_drop_is_reported_once() {
     let bench = gateway();
     let mut client = Client::start(&bench);
     drop_acceptance(&mut client);
@@ -139,7 +139,7 @@ fn a_drop_is_told_once_and_the_calls_go_on() {
 }
 
 #[test]
-fn a_store_that_is_gone_refuses_every_call_and_the_record_says_why() {
+fn missing_signals_store_refuses_every_call() {
     let bench = gateway();
     signals(&bench, &format!("store = \"{STORE}\""));
     let mut client = Client::start(&bench);

@@ -44,7 +44,7 @@ fn quarantined(bench: &Bench) -> Value {
 }
 
 #[test]
-fn two_short_sessions_that_only_together_raise_the_alarm_put_the_agent_into_quarantine() {
+fn alarm_over_two_short_sessions_quarantines_the_agent() {
     let bench = quarantining();
     assert_eq!(session(&bench, 5), "");
     assert_eq!(quarantined(&bench), json!([]));
@@ -65,7 +65,7 @@ fn two_short_sessions_that_only_together_raise_the_alarm_put_the_agent_into_quar
 }
 
 #[test]
-fn an_agent_that_is_let_out_between_two_sessions_begins_anew_and_is_watched_on() {
+fn lift_between_sessions_resets_the_alarm() {
     let bench = quarantining();
     assert_eq!(session(&bench, 9), QUARANTINED);
     bench.ok(&format!("quarantine lift --store {STORE} --agent bot --by ada"));
@@ -83,7 +83,7 @@ fn an_agent_that_is_let_out_between_two_sessions_begins_anew_and_is_watched_on()
 }
 
 #[test]
-fn a_lift_by_a_clock_that_was_ahead_is_told_and_one_while_the_gateway_runs_ends_it() {
+fn lift_from_a_clock_ahead_is_reported() {
     let bench = quarantining();
     assert_eq!(session(&bench, 9), QUARANTINED);
     // A lift that was recorded while the clock was an hour ahead.
@@ -112,7 +112,7 @@ fn a_lift_by_a_clock_that_was_ahead_is_told_and_one_while_the_gateway_runs_ends_
 }
 
 #[test]
-fn a_drop_over_two_sessions_is_flagged_once_and_over_with_the_second() {
+fn drop_over_two_sessions_is_flagged_once() {
     let bench = gateway();
     signals(&bench, "on_drop = \"flag\"");
     assert_eq!(session(&bench, 5), "");
@@ -126,7 +126,7 @@ fn a_drop_over_two_sessions_is_flagged_once_and_over_with_the_second() {
 }
 
 #[test]
-fn without_signals_each_session_is_by_itself_and_with_them_each_log_is() {
+fn alarm_without_signals_covers_one_session() {
     let bench = gateway();
     for times in [4, 4, 8] {
         assert_eq!(session(&bench, times), "");
@@ -147,7 +147,7 @@ fn without_signals_each_session_is_by_itself_and_with_them_each_log_is() {
 }
 
 #[test]
-fn alarm_takes_up_every_log_of_the_folder() {
+fn alarm_replays_every_log_of_the_folder() {
     let bench = quarantining();
     let (mut one, mut other) = (Client::start(&bench), Client::start(&bench));
     refused(&mut one, 5);

@@ -96,7 +96,7 @@ fn misspelt_key_of_the_configuration_is_refused() {
 }
 
 #[test]
-fn documented_demo_is_what_the_demo_prints() {
+fn documented_demo_matches_its_output() {
     let bench = Bench::new();
     let printed = bench.ok("demo --record log");
     let rows = |text: &str| -> Vec<String> {
@@ -219,7 +219,7 @@ fn commands(script: &str) -> BTreeSet<String> {
 
 #[test]
 #[cfg(unix)]
-fn documented_gateway_answers_as_the_readme_says() {
+fn documented_gateway_gives_the_documented_answers() {
     use serde_json::json;
 
     let bench = Bench::new();
@@ -258,7 +258,7 @@ fn documented_gateway_answers_as_the_readme_says() {
 }
 
 #[test]
-fn walk_through_of_evidence_ends_as_it_says() {
+fn walk_through_of_evidence_runs_as_documented() {
     let bench = Bench::new();
     bench.ok("keys generate --kind ed25519 --out operator.key --public-out operator.pub");
     std::fs::create_dir(bench.folder().join("evidence")).unwrap();
@@ -272,7 +272,7 @@ fn walk_through_of_evidence_ends_as_it_says() {
 }
 
 #[test]
-fn walk_through_of_plans_ends_as_it_says() {
+fn walk_through_of_plans_runs_as_documented() {
     let bench = Bench::new();
     bench.ok("keys generate --kind ed25519 --out operator.key --public-out operator.pub");
     bench.ok("keys generate --kind hmac --out approval.key");

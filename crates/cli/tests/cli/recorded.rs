@@ -8,7 +8,7 @@ use crate::mcp::{Client, gateway};
 const CHECK: &str = "check --registry reg.json --trust-root root.json --agent support-bot";
 
 #[test]
-fn the_values_of_the_arguments_that_are_named_go_on_record() {
+fn named_argument_values_are_recorded() {
     let bench = desk::open();
     let line = json!({"call_id": "c1", "tool": "search", "args": {"query": "refunds \u{202e}"}}).to_string();
     let with = |options: &str| bench.feed(&format!("{CHECK} {RECORD_OPTIONS} {options}"), &line);
@@ -26,7 +26,7 @@ fn the_values_of_the_arguments_that_are_named_go_on_record() {
 }
 
 #[test]
-fn a_tool_that_nobody_knows_or_a_pointer_that_is_none_stops_the_start() {
+fn invalid_record_argument_stops_the_start() {
     let bench = desk::open();
     let before = bench.snapshot();
     let fails = |options: &str, exit, code: &str| {
@@ -47,7 +47,7 @@ fn a_tool_that_nobody_knows_or_a_pointer_that_is_none_stops_the_start() {
 
 #[cfg(unix)]
 #[test]
-fn a_configuration_says_tool_by_tool_what_goes_on_record() {
+fn configuration_selects_recorded_values_by_tool() {
     let bench = gateway();
     let config = bench.read("gateway.toml");
     let arguments = |table: &str| {

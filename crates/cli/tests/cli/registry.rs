@@ -50,7 +50,7 @@ fn a_registry_of_an_untrusted_key_is_refused() {
 }
 
 #[test]
-fn a_threshold_counts_distinct_keys_and_operators_can_sign_one_after_another() {
+fn threshold_counts_distinct_keys() {
     let bench = desk::open();
     bench.ok("keys generate --kind ed25519 --out bob.key --public-out bob.pub");
     bench.ok("keys trust --threshold 2 --out two.json op.pub bob.pub");
@@ -77,7 +77,7 @@ fn an_expired_or_too_old_registry_is_refused() {
 }
 
 #[test]
-fn lint_refuses_what_could_not_be_signed_and_so_does_sign() {
+fn draft_refused_by_sign_is_refused_by_lint() {
     let bench = desk::open();
     let with = |change: &dyn Fn(&mut Value)| {
         let mut draft = desk::draft();
@@ -117,7 +117,7 @@ fn lint_refuses_what_could_not_be_signed_and_so_does_sign() {
 }
 
 #[test]
-fn lint_warns_of_what_could_be_tighter() {
+fn lint_warns_of_a_missing_approval() {
     let bench = desk::open();
     let mut draft = desk::draft();
     draft["tools"][1]["approval"] = json!("not_required");
@@ -158,7 +158,7 @@ fn show_reads_drafts_and_signed_registries_and_believes_neither() {
 }
 
 #[test]
-fn diff_says_what_changes() {
+fn diff_lists_every_change() {
     let bench = desk::open();
     let mut next = desk::draft();
     next["version"] = json!(2);

@@ -61,7 +61,7 @@ fn under_the_registry_that_was_in_force_nothing_changes() {
 }
 
 #[test]
-fn what_changes_is_counted_by_agent_and_tool_and_the_first_calls_are_shown() {
+fn simulated_changes_are_counted_by_agent_and_tool() {
     let bench = open();
     decide(&bench, "support-bot");
     decide(&bench, "reader");
@@ -109,7 +109,7 @@ fn what_changes_is_counted_by_agent_and_tool_and_the_first_calls_are_shown() {
 }
 
 #[test]
-fn who_asks_for_it_is_told_of_changes_by_the_exit_code() {
+fn fail_on_change_sets_the_exit_code() {
     let bench = open();
     decide(&bench, "support-bot");
     let run = |registry: &str| {
@@ -123,7 +123,7 @@ fn who_asks_for_it_is_told_of_changes_by_the_exit_code() {
 }
 
 #[test]
-fn without_the_registry_that_was_in_force_what_is_not_on_record_is_undetermined() {
+fn missing_former_registry_leaves_answers_undetermined() {
     let bench = open();
     decide(&bench, "support-bot");
     next(&bench, |value| value["tools"][3]["impact"] = json!("write"));
@@ -140,7 +140,7 @@ fn without_the_registry_that_was_in_force_what_is_not_on_record_is_undetermined(
 }
 
 #[test]
-fn a_log_that_does_not_verify_gives_nothing_and_without_a_key_nothing_is_verified() {
+fn simulation_of_a_tampered_log_is_refused() {
     let bench = open();
     decide(&bench, "support-bot");
     bench.write("kept", bench.ok("audit checkpoint log --key log.vkey"));
@@ -190,7 +190,7 @@ fn a_registry_has_to_be_signed_and_may_have_expired() {
 }
 
 #[test]
-fn a_registry_that_does_not_verify_is_refused_as_every_other_verb_refuses_it() {
+fn simulate_refuses_an_unverified_registry_like_verify() {
     let bench = open();
     decide(&bench, "support-bot");
     let good = bench.read("reg.json");
@@ -222,7 +222,7 @@ fn a_registry_that_does_not_verify_is_refused_as_every_other_verb_refuses_it() {
 }
 
 #[test]
-fn a_pipeline_is_told_of_answers_that_cannot_be_told_apart_from_those_that_change() {
+fn fail_on_undetermined_is_separate_from_changes() {
     let bench = open();
     decide(&bench, "support-bot");
     decide(&bench, "reader");
@@ -245,7 +245,7 @@ fn a_pipeline_is_told_of_answers_that_cannot_be_told_apart_from_those_that_chang
 }
 
 #[test]
-fn what_has_no_calls_is_no_answer() {
+fn simulation_without_calls_is_an_error() {
     let bench = open();
     let run = |more: &str| bench.run(&format!("{SIMULATE} --registry reg.json --key log.vkey {more}"));
     let none = |more: &str, what: &str| {
@@ -323,7 +323,7 @@ fn a_tool_has_one_form_in_the_rows_and_in_the_changes() {
 }
 
 #[test]
-fn no_agent_can_be_named_so_that_its_row_is_taken_for_one_of_several_tools() {
+fn agent_name_cannot_fake_an_overflow_row() {
     let bench = open();
     let mut registry = draft();
     registry["agents"][1]["agent"] = json!("(others)");

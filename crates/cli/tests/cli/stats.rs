@@ -36,7 +36,7 @@ fn stats_of_no_decisions_have_no_rate() {
 }
 
 #[test]
-fn stats_refuse_what_is_no_log() {
+fn stats_refuse_a_missing_or_corrupt_log() {
     let bench = Bench::new();
     bench.fails("stats missing", 1, "AUDIT_UNAVAILABLE");
     std::fs::create_dir(bench.path("log")).unwrap();
@@ -51,7 +51,7 @@ fn stats_refuse_what_is_no_log() {
 }
 
 #[test]
-fn the_table_is_by_agent_or_by_tool_and_has_the_alarm_of_the_rule_that_was_given() {
+fn stats_table_is_by_agent_or_tool() {
     let bench = Bench::new();
     record(&bench, &[("a", None), ("a", Some("ARGS_SCHEMA")), ("a", Some("ARGS_SCHEMA")), ("b", None)]);
     let by_agent = bench.ok("stats log");
@@ -69,7 +69,7 @@ fn the_table_is_by_agent_or_by_tool_and_has_the_alarm_of_the_rule_that_was_given
 }
 
 #[test]
-fn what_is_older_is_left_out() {
+fn since_leaves_out_older_entries() {
     let bench = Bench::new();
     record(&bench, &FIVE);
     let accepted = |when: &str| {
@@ -119,7 +119,7 @@ fn next(from: &Receiver<String>, what: &str) -> String {
 }
 
 #[test]
-fn watched_through_a_pipe_stats_are_a_line_for_each_interval_until_nobody_reads() {
+fn piped_watch_prints_a_line_for_each_interval() {
     let bench = Bench::new();
     record(&bench, &FIVE);
     let log = log(&bench);
@@ -221,7 +221,7 @@ impl Terminal {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn watched_in_a_terminal_stats_are_drawn_anew_when_an_entry_comes_until_ctrl_c() {
+fn watch_in_a_terminal_redraws_on_each_entry() {
     let bench = Bench::new();
     let log = log(&bench);
     for code in [None, Some("ARGS_SCHEMA")] {
@@ -248,7 +248,7 @@ fn watched_in_a_terminal_stats_are_drawn_anew_when_an_entry_comes_until_ctrl_c()
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_row_whose_alarm_is_raised_is_red_unless_colour_is_not_wanted() {
+fn raised_row_is_red_only_where_colour_is_wanted() {
     let bench = Bench::new();
     record(&bench, &[("a", Some("ARGS_SCHEMA")); 12]);
     let row = |environment| {

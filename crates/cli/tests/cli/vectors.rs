@@ -43,7 +43,7 @@ fn put_input(bench: &Bench, vector: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_strict_json_accepts_is_written_in_canonical_form() {
+fn accepted_json_is_written_in_canonical_form() {
     let bench = Bench::new();
     for (name, vector) in vectors("canonical-json/accept") {
         let mut args = put_input(&bench, &vector);
@@ -55,7 +55,7 @@ fn what_strict_json_accepts_is_written_in_canonical_form() {
 }
 
 #[test]
-fn what_strict_json_refuses_is_refused_with_its_code_and_place() {
+fn refused_json_is_reported_with_code_and_place() {
     let bench = Bench::new();
     for (name, vector) in vectors("canonical-json/reject") {
         let args = put_input(&bench, &vector);
@@ -66,7 +66,7 @@ fn what_strict_json_refuses_is_refused_with_its_code_and_place() {
 }
 
 #[test]
-fn goals_are_pinned_and_held_against_the_pin_as_their_vectors_say() {
+fn goals_are_pinned_or_refused_per_vector() {
     let bench = Bench::new();
     // why: the command line pins at the current time. The library's tests cover vectors that need another time.
     let of_time = ["ASK_EXPIRED", "ASK_NOT_YET", "ASK_TTL"];
@@ -107,7 +107,7 @@ fn goals_are_pinned_and_held_against_the_pin_as_their_vectors_say() {
 }
 
 #[test]
-fn drafts_are_signed_or_refused_as_their_vectors_say() {
+fn drafts_are_signed_or_refused_per_vector() {
     let bench = Bench::new();
     bench.ok("keys generate --kind ed25519 --out op.key");
     for (name, vector) in vectors("registry/accept").into_iter().chain(vectors("registry/reject")) {
@@ -125,7 +125,7 @@ fn drafts_are_signed_or_refused_as_their_vectors_say() {
 }
 
 #[test]
-fn constraints_hold_at_the_gate_as_their_vectors_say() {
+fn constraints_hold_at_the_gate_per_vector() {
     let bench = Bench::new();
     let cases: Vec<(String, Value)> = vectors("registry/accept")
         .into_iter()
@@ -253,7 +253,7 @@ fn put_proposal(bench: &Bench, vector: &Value) -> Option<Vec<String>> {
 }
 
 #[test]
-fn proposals_are_allowed_or_refused_as_their_vectors_say() {
+fn proposals_are_allowed_or_refused_per_vector() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("artifacts")).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/action-proposal/artifacts");

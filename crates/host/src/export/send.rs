@@ -76,7 +76,7 @@ mod tests {
     use super::{Endpoint, PlainHttp, Sender};
 
     #[test]
-    fn spans_leave_this_machine_encrypted_unless_that_is_called_dangerous() {
+    fn spans_to_a_remote_host_need_https() {
         let sender = |url: &str, plain| {
             let endpoint = Endpoint::try_from(url.to_owned()).unwrap();
             Sender::new(&endpoint, plain).map_err(|failure| failure.code())

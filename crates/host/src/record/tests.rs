@@ -56,7 +56,7 @@ fn earlier(record: &OpenRecord) -> Result<Vec<Record>, HostError> {
 }
 
 #[test]
-fn what_comes_after_its_end_is_refused_and_a_checkpoint_counts_all_that_came_before() {
+fn ended_record_refuses_later_entries() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("log");
     let origin = KeyName::new("example.com/log").unwrap();
@@ -78,7 +78,7 @@ fn what_comes_after_its_end_is_refused_and_a_checkpoint_counts_all_that_came_bef
 }
 
 #[test]
-fn earlier_entries_are_those_that_were_verified_when_the_log_was_opened() {
+fn earlier_entries_are_those_verified_at_open() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("log");
     let record = open(&folder);
@@ -92,7 +92,7 @@ fn earlier_entries_are_those_that_were_verified_when_the_log_was_opened() {
 }
 
 #[test]
-fn a_log_of_which_the_head_of_its_last_segment_is_left_has_no_entries_to_go_on_from() {
+fn log_with_only_a_segment_head_has_no_earlier_entries() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("log");
     let open = || {
@@ -122,7 +122,7 @@ fn a_log_of_which_the_head_of_its_last_segment_is_left_has_no_entries_to_go_on_f
 }
 
 #[test]
-fn a_log_that_lost_entries_since_it_was_opened_is_no_past_to_go_on_from() {
+fn log_that_lost_entries_since_its_open_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("log");
     let record = open(&folder);

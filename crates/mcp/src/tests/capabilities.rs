@@ -20,13 +20,13 @@ fn methods(methods: &[&str]) -> BTreeSet<Box<str>> {
 }
 
 #[test]
-fn a_server_offers_what_always_passes() {
+fn server_capabilities_are_narrowed_by_default() {
     let narrowed = of_server(json(SERVER).value(), &methods(&[]));
     assert_eq!(narrowed, r#"{"logging":{},"tools":{"listChanged":true}}"#);
 }
 
 #[test]
-fn a_server_offers_what_the_operator_allows() {
+fn allowed_methods_widen_the_server_capabilities() {
     let allowed = |also: &[&str]| of_server(json(SERVER).value(), &methods(also));
     let with = |more: &str| {
         let mut members = [r#""logging":{}"#, r#""tools":{"listChanged":true}"#, more];
@@ -42,7 +42,7 @@ fn a_server_offers_what_the_operator_allows() {
 }
 
 #[test]
-fn a_client_offers_what_the_server_may_ask_for() {
+fn allowed_methods_widen_the_client_capabilities() {
     let allowed = |also: &[&str]| of_client(json(CLIENT).value(), &methods(also));
     let roots = r#""roots":{"listChanged":true}"#;
     assert_eq!(allowed(&[]), format!("{{{roots}}}"));

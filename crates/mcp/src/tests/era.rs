@@ -82,7 +82,7 @@ fn methods_of_the_server_are_refused_unless_known_or_listed() {
 }
 
 #[test]
-fn params_of_a_call_hold_a_name_arguments_and_metadata_and_nothing_else() {
+fn malformed_call_params_are_refused() {
     let fits =
         json(r#"{"name":"t","arguments":{"a":1},"_meta":{"progressToken":1,"dev.countersign/ask":"g"}}"#);
     let call = read_call(Some(fits.value())).unwrap();
@@ -145,7 +145,7 @@ fn a_proposal_and_a_call_id_may_come_as_metadata() {
 }
 
 #[test]
-fn the_step_of_a_plan_is_an_exact_whole_number_among_the_metadata() {
+fn plan_step_in_metadata_must_be_a_whole_number() {
     let step = |step: &str| {
         let text = format!(r#"{{"name":"t","_meta":{{"dev.countersign/plan_step":{step}}}}}"#);
         read_call(Some(json(&text).value())).map(|call| call.plan_step.unwrap())
@@ -200,7 +200,7 @@ fn our_own_metadata_never_passes_and_everything_else_stays() {
 }
 
 #[test]
-fn what_is_none_of_the_tools_arguments_is_none_of_a_calls_metadata() {
+fn reserved_members_are_stripped_from_call_metadata() {
     let meta = json(
         r#"{"__pic":{"a":1},"__pic_request_id":"r","__pics":1,"dev.countersign/ask":"g","k":{"__pic":1}}"#,
     );
@@ -236,7 +236,7 @@ fn a_protocol_version_of_another_era_is_not_known() {
 }
 
 #[test]
-fn a_result_that_says_it_is_an_error_is_a_failure() {
+fn result_marked_as_an_error_is_a_failure() {
     assert!(is_success(Body::Result(json("{}").value())));
     assert!(is_success(Body::Result(json(r#"{"isError":false}"#).value())));
     for no_success in [

@@ -10,7 +10,7 @@ fn found(id: i64, method: Option<&str>) -> Gleaned {
 }
 
 #[test]
-fn a_line_that_strict_reading_refuses_tells_its_id_and_method() {
+fn malformed_line_still_yields_its_id() {
     let twice = br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"a":1,"a":"\ud800"}}"#;
     assert_eq!(glean(twice), found(7, Some("tools/call")));
     assert_eq!(glean(br#"{"id":1.5,"method":1}"#), Gleaned::default());
@@ -56,7 +56,7 @@ fn memory_does_not_grow_with_the_line() {
 
 proptest! {
     #[test]
-    fn bits_of_a_line_tell_what_the_whole_does(
+    fn line_read_in_pieces_yields_the_same_id(
         id in prop_oneof![any::<i32>().prop_map(Value::from), "[a-c\"\\\\ é]{0,9}".prop_map(Value::from)],
         text in ".{0,30}",
         at in 0_usize..60,

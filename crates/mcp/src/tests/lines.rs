@@ -51,7 +51,7 @@ fn a_line_of_100_mib_is_passed_over_and_never_held() {
 }
 
 #[test]
-fn a_line_of_exactly_the_limit_is_whole_and_one_byte_more_is_not() {
+fn line_is_whole_up_to_exactly_the_limit() {
     assert_eq!(all(&b"abc\nabcd\n"[..], 3), [Some(b"abc".to_vec()), None]);
 }
 
@@ -63,12 +63,12 @@ fn a_last_line_may_lack_its_end() {
 }
 
 #[test]
-fn a_carriage_return_before_the_line_feed_is_no_part_of_the_line() {
+fn carriage_return_before_a_line_feed_is_stripped() {
     assert_eq!(all(&b"a\r\n\r\n\rb\n"[..], 3), [Some(b"a".to_vec()), Some(vec![]), Some(b"\rb".to_vec())]);
 }
 
 #[test]
-fn a_line_above_the_limit_tells_its_id() {
+fn oversized_line_still_yields_its_id() {
     let text = format!("{{\"id\":1,\"result\":\"{}\"}}\n{{\"id\":2}}\n", "x".repeat(200_000));
     for limit in [10, 150_000] {
         let mut reader = LineReader::new(text.as_bytes(), limit);
@@ -81,7 +81,7 @@ fn a_line_above_the_limit_tells_its_id() {
 
 proptest! {
     #[test]
-    fn lines_are_what_splitting_at_line_feeds_gives(
+    fn lines_equal_a_split_at_line_feeds(
         bytes in proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..300),
         limit in 1_usize..20,
     ) {

@@ -11,7 +11,7 @@ fn fault(text: &str) -> (Fault, Option<RpcId>) {
 }
 
 #[test]
-fn requests_notifications_and_answers_are_told_apart() {
+fn each_kind_of_message_is_recognised() {
     let message = json(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{}}"#);
     assert!(matches!(Message::read(message.value()), Ok(Message::Request { id: RpcId::Number(1), .. })));
     let message = json(r#"{"jsonrpc":"2.0","method":"ping"}"#);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::queue::Queue;
 
 #[test]
-fn what_goes_in_comes_out_in_order_until_the_queue_is_closed() {
+fn closed_queue_yields_its_items_in_order() {
     let queue = Queue::new(10);
     assert!(queue.push(1, 'a') && queue.push(1, 'b'));
     queue.close();

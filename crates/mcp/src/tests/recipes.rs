@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::definitions::unknown_definition;
 
 #[test]
-fn what_stands_for_an_unknown_definition_is_what_its_vector_says() {
+fn unknown_definition_digest_matches_its_vector() {
     let file = "../../tests/vectors/registry/recipes/010_definition_unknown.json";
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
     let vector: serde_json::Value = serde_json::from_str(&text).unwrap();

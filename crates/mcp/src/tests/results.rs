@@ -6,7 +6,7 @@ use crate::message::RpcId;
 use crate::results::{Committed, Kind, Refusal, committed_line, refusal_line};
 
 #[test]
-fn a_refusal_is_a_result_with_a_decision_for_programs_and_a_text_for_the_model() {
+fn refusal_is_a_result_with_a_structured_decision() {
     let line = refusal_line(
         &RpcId::Number(1),
         Refusal {
@@ -37,7 +37,7 @@ fn a_refusal_is_a_result_with_a_decision_for_programs_and_a_text_for_the_model()
 }
 
 #[test]
-fn a_model_reads_the_id_of_a_call_that_somebody_could_approve_or_attest_to() {
+fn approvable_refusal_shows_its_call_id_to_the_model() {
     let text = |code: RejectionCode, approval_id: Option<&str>| {
         let refusal = Refusal { unlock: None, approval_id, ..Refusal::of(code, "c-1") };
         let line = json(&refusal_line(&RpcId::Number(1), refusal));
@@ -66,7 +66,7 @@ fn a_model_reads_the_id_of_a_call_that_somebody_could_approve_or_attest_to() {
 }
 
 #[test]
-fn a_committed_plan_is_named_in_the_text_to_programs_and_as_structured_content() {
+fn committed_plan_names_its_root_in_every_part() {
     for (kind, told) in [(Kind::Plan, "the plan. Steps: 3."), (Kind::Amendment, "in place of the steps")] {
         let on_breach = OnBreach::Halt;
         let line =
@@ -89,7 +89,7 @@ fn a_committed_plan_is_named_in_the_text_to_programs_and_as_structured_content()
 }
 
 #[test]
-fn committed_plan_says_how_many_breaches_end_it() {
+fn committed_plan_states_its_breach_limit() {
     let text = |on_breach| {
         let plan = Committed { root: "ab12".into(), steps: 3, kind: Kind::Plan, on_breach };
         let line = json(&committed_line(&RpcId::Number(1), &plan));

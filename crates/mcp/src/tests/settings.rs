@@ -39,7 +39,7 @@ fn every_error_has_a_code_and_one_line() {
 }
 
 #[test]
-fn a_server_of_the_gateways_own_name_has_no_client_that_submits_plans() {
+fn server_of_the_gateways_name_accepts_no_plans() {
     let settings = |name: &str| {
         GatewaySettings::new(ServerName::new(name).unwrap()).with_plans(PlanApprovals::Always).map(drop)
     };

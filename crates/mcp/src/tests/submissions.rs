@@ -28,7 +28,7 @@ fn code(list: &Value) -> &'static str {
 }
 
 #[test]
-fn a_tool_is_one_of_the_wrapped_servers_with_or_without_its_name() {
+fn tool_name_without_a_server_means_the_wrapped_one() {
     let bare = steps(&json!([{ "tool": "search", "args": { "q": "x" } }])).unwrap();
     assert_eq!(bare, steps(&json!([{ "tool": "desk:search", "args": { "q": "x" } }])).unwrap());
     let spelled_out = json!([{ "tool": { "server": "desk", "name": "search" }, "args": { "q": "x" } }]);
@@ -84,7 +84,7 @@ fn whatever_else_is_in_it_is_refused() {
 }
 
 #[test]
-fn a_plan_of_thousands_of_steps_or_deeper_than_calls_go_is_over_the_limits() {
+fn oversized_or_too_deep_plan_is_refused() {
     let many = vec![json!({ "tool": "search", "args": { "q": "x" } }); 10_000];
     assert_eq!(code(&json!(many)), "PLAN_LIMIT");
     let deep = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
@@ -96,7 +96,7 @@ fn a_plan_of_thousands_of_steps_or_deeper_than_calls_go_is_over_the_limits() {
 }
 
 #[test]
-fn a_whole_plan_says_for_itself_what_it_is_for() {
+fn whole_plan_keeps_its_own_context() {
     let whole = steps(&json!([{ "tool": "search", "args": {} }])).unwrap();
     assert_eq!(plan(&whole).unwrap(), whole);
     let elsewhere = whole.replace("\"s-1\"", "\"s-2\"");
@@ -106,7 +106,7 @@ fn a_whole_plan_says_for_itself_what_it_is_for() {
 }
 
 #[test]
-fn the_tools_schema_says_what_is_read() {
+fn tool_schema_states_the_enforced_limits() {
     let definition = read(DEFINITION);
     assert_eq!(definition.as_str(), DEFINITION, "canonical, so that its digest is nobody's surprise");
     let at = |pointer: &str| definition.value().pointer(pointer).unwrap();

@@ -67,7 +67,7 @@ fn a_cancellation_that_overtakes_its_request_goes_out_after_it() {
 }
 
 #[test]
-fn the_late_answer_of_a_cancelled_request_is_no_other_requests_answer() {
+fn cancelled_id_stays_in_use_until_its_late_answer() {
     let mut table = Table::new(8);
     table.open(id(1), 'a').unwrap();
     assert_eq!(table.cancel(&id(1), b"", |_| true), Cancel::Pass('a'));
@@ -77,7 +77,7 @@ fn the_late_answer_of_a_cancelled_request_is_no_other_requests_answer() {
 }
 
 #[test]
-fn what_may_not_be_cancelled_stays() {
+fn uncancellable_request_stays_open() {
     let mut table = Table::new(8);
     table.open(id(1), 'a').unwrap();
     assert_eq!(table.cancel(&id(1), b"", |_| false), Cancel::Nothing);

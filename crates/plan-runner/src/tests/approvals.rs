@@ -46,14 +46,14 @@ fn a_call_can_be_approved_where_the_plan_was_not() {
 }
 
 #[test]
-fn an_approver_who_says_no_ends_the_run_even_where_no_step_needs_a_yes() {
+fn denial_ends_a_run_that_needs_no_approval() {
     let outcome = Case::new(plan(&[READ])).turn(read_turn()).approver(|_| Approval::Deny).run();
     assert_eq!((outcome.code(), outcome.ran.len()), ("APPROVAL_DENIED", 0));
     assert_eq!(outcome.gate.plan_root(), None);
 }
 
 #[test]
-fn a_no_to_a_whole_plan_is_on_record_with_its_root_and_the_name_that_came_with_it() {
+fn plan_denial_record_names_its_root_and_approver() {
     for (approver, name) in [
         ((|_| Approval::DenyBy("olga".to_owned())) as fn(&ApprovalRequest) -> Approval, Some("olga")),
         (|_| Approval::Deny, None),
@@ -72,14 +72,14 @@ fn a_no_to_a_whole_plan_is_on_record_with_its_root_and_the_name_that_came_with_i
 }
 
 #[test]
-fn a_no_that_cannot_be_put_on_record_ends_the_run_as_that() {
+fn unrecorded_plan_denial_ends_run_as_audit_unavailable() {
     // The one record is the session's opening.
     let outcome = refund().approver(|_| Approval::Deny).gate(|world| world.gate_that_records(1)).run();
     assert_eq!((outcome.code(), outcome.ran.len()), ("AUDIT_UNAVAILABLE", 0));
 }
 
 #[test]
-fn a_no_to_a_single_call_that_cannot_be_put_on_record_ends_the_run_as_that() {
+fn unrecorded_call_denial_ends_run_as_audit_unavailable() {
     let denying = |gate| {
         wipe()
             .approver(|request| match request.binding().tool.name().as_str() {
@@ -104,7 +104,7 @@ fn a_token_that_is_not_one_of_this_plan_starts_nothing() {
 }
 
 #[test]
-fn a_tool_whose_every_call_is_approved_is_asked_for_when_it_is_called() {
+fn each_call_tool_is_approved_when_it_is_called() {
     let outcome = wipe()
         .approver(|request| {
             let number = if request.binding().tool.name().as_str() == "wipe" { 2 } else { 1 };
@@ -144,7 +144,7 @@ fn a_call_whose_approval_is_refused_or_wrong_is_not_run() {
 }
 
 #[test]
-fn nobody_is_asked_to_approve_a_plan_that_an_inspector_halts() {
+fn plan_halted_by_an_inspector_reaches_no_approver() {
     let outcome = refund()
         .inspectors(vec![Ok(()), Err(Halt::new("TOO_RISKY").at_step(1).because("moves money"))])
         .approver(|request| Approval::Token(token(request, 1)))

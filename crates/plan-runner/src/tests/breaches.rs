@@ -67,7 +67,7 @@ fn arguments_other_than_the_planned_ones_halt_the_run() {
 }
 
 #[test]
-fn a_refusal_by_the_gate_is_told_with_its_code() {
+fn gate_refusal_is_reported_with_its_code() {
     let outcome = at_the_mail().turn(read_turn()).run();
     let told = "StepRefused { step: 2, code: PlanStepMismatch }";
     assert!(outcome.events.iter().any(|event| event == told), "{:?}", outcome.events);
@@ -95,7 +95,7 @@ fn a_turn_that_cannot_be_read_in_one_way_halts_the_run() {
 }
 
 #[test]
-fn a_turn_that_cannot_be_read_is_on_record_as_a_malformed_call() {
+fn unreadable_turn_is_recorded_as_malformed_call() {
     let outcome = at_the_mail().turn("Thought: a\nAction: send_mail\nArgs: {s3cret}").run();
     let log = outcome.gate.call_log();
     let halt = log.last().unwrap();

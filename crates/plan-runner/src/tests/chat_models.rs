@@ -31,7 +31,7 @@ fn body(json: &str) -> Says {
 }
 
 #[test]
-fn the_request_says_what_the_api_asks_for_and_the_answer_is_the_models_text() {
+fn request_has_the_chat_completions_format() {
     let server = Server::start(vec![text("Hello.")]);
     let model = ChatModel::builder(&format!("{}/", server.base()), "m-1").build().unwrap();
     assert_eq!(model.ask(&hello()).unwrap(), "Hello.");
@@ -46,7 +46,7 @@ fn the_request_says_what_the_api_asks_for_and_the_answer_is_the_models_text() {
 }
 
 #[test]
-fn a_key_comes_from_the_environment_or_a_file_and_goes_into_the_header_alone() {
+fn key_is_sent_in_the_authorization_header_alone() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     std::fs::write(&file, "sk-s3cret\n").unwrap();
@@ -66,7 +66,7 @@ fn a_key_comes_from_the_environment_or_a_file_and_goes_into_the_header_alone() {
 }
 
 #[test]
-fn a_key_that_is_not_there_or_is_none_is_said_before_anything_is_sent() {
+fn missing_or_malformed_key_fails_the_build() {
     let folder = tempfile::tempdir().unwrap();
     let built = |file: &std::path::Path| {
         let builder = ChatModel::builder("https://models.example/v1", "m-1").key_from_file(file);
@@ -126,7 +126,7 @@ fn a_server_elsewhere_is_reached_over_https_alone() {
 }
 
 #[test]
-fn a_model_has_a_name_and_a_limit_lets_something_through() {
+fn invalid_model_name_or_zero_limit_is_refused() {
     let builder = |name: &str| ChatModel::builder("http://127.0.0.1:1/v1", name);
     let code = |builder: ChatModelBuilder| builder.build().map_err(|error| error.code()).err();
     for name in ["", "a\nb", "a\u{202e}b", &"x".repeat(257)] {
@@ -170,7 +170,7 @@ fn a_slow_server_is_given_up() {
 }
 
 #[test]
-fn an_answer_over_the_limit_is_refused_and_one_of_just_the_limit_is_read() {
+fn answer_over_the_byte_limit_is_refused() {
     let json = r#"{"choices":[{"message":{"content":"Hello."},"finish_reason":"stop"}]}"#;
     let most = json.len() as u64;
     assert_eq!(ask_with(body(json), |builder| builder.max_bytes(most)), Ok("Hello.".to_owned()));
@@ -210,7 +210,7 @@ fn an_answer_that_is_not_one_is_an_error() {
 }
 
 #[test]
-fn a_server_that_is_not_there_or_breaks_off_or_speaks_otherwise_is_an_error() {
+fn absent_or_broken_server_is_a_transport_error() {
     assert_eq!(ask(Says::Bytes(Vec::new())), Err("CHAT_TRANSPORT"));
     assert_eq!(ask(Says::Bytes(b"SSH-2.0-OpenSSH\r\n".to_vec())), Err("CHAT_TRANSPORT"));
     let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"choices\"".to_vec();

@@ -72,7 +72,7 @@ fn nothing_leads_outside_once_private_data_was_read() {
 }
 
 #[test]
-fn the_operator_marks_what_an_impact_does_not_tell() {
+fn flow_rules_apply_to_tools_the_operator_marked() {
     let rules = || FlowRules::builder().no_egress_after_private();
     let halted = |step| Some(("FLOW_EGRESS_AFTER_PRIVATE", Some(step)));
     assert_eq!(inspect(rules().reads_private(tool("read_ticket")), &[READ, MAIL]), halted(2));
@@ -85,7 +85,7 @@ fn the_operator_marks_what_an_impact_does_not_tell() {
 }
 
 #[test]
-fn rules_that_say_nothing_or_name_what_is_not_there_are_no_rules() {
+fn empty_unknown_or_unused_flow_rules_are_refused() {
     let world = World::new();
     let view = world.registry.view();
     let code = |rules: FlowRulesBuilder| rules.build(view.snapshot()).map_err(|error| error.code()).err();

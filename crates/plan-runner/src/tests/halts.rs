@@ -30,7 +30,7 @@ const HALTED: [Option<RejectionCode>; 2] = [Some(RejectionCode::PlanHalted); 2];
 const FINISHED: [Option<RejectionCode>; 2] = [Some(RejectionCode::PlanExhausted); 2];
 
 #[test]
-fn a_run_that_ends_badly_after_its_start_halts_the_plan_under_the_code_of_what_went_wrong() {
+fn failed_run_halts_its_plan_with_the_failure_code() {
     let three = || Case::new(plan(&[READ, READ, MAIL]));
     let limits = RunLimits::default();
     let cases = [
@@ -139,7 +139,7 @@ impl Chat for Says {
 }
 
 #[test]
-fn a_tool_a_responder_or_an_observer_that_panics_leaves_a_halted_plan() {
+fn panic_in_an_actor_halts_the_plan() {
     for (at, observer_panics) in
         [("tool", ""), ("panic", ""), ("observer", "Started"), ("observer", "StepVerified")]
     {

@@ -18,7 +18,7 @@ fn with(steps: &str) -> String {
 }
 
 #[test]
-fn a_plan_is_read_with_everything_that_it_says() {
+fn every_member_of_a_plan_is_parsed() {
     let text = r#"  <planthenexecute>
       {"goal": "Greet", "steps": [
         {"id": 1, "tool": "desk:send", "args": {"to": "bob", "body": "<DYNAMIC>"}, "description": "greet"},
@@ -43,7 +43,7 @@ fn a_text_without_the_token_is_an_answer() {
 }
 
 #[test]
-fn the_token_stands_once_before_the_plan_and_nothing_stands_around_it() {
+fn second_token_or_text_around_the_plan_is_refused() {
     assert_eq!(code(&with(STEP)), "", "the closing token is optional");
     for (text, expected) in [
         (format!("Sure! {}", with(STEP)), "PLAN_TEXT_BEFORE_TOKEN"),
@@ -117,7 +117,7 @@ fn a_step_that_no_plan_can_have_is_named_by_its_number() {
 }
 
 #[test]
-fn no_error_tells_what_the_text_was() {
+fn parse_error_never_shows_the_text() {
     for text in
         [with(&STEP.replace("desk:send", "s3cret tool")), with("s3cret"), format!("s3cret {}", with(STEP))]
     {
@@ -144,7 +144,7 @@ fn quoted(text: &str) -> String {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_as_the_same_plan((goal, steps) in written()) {
+    fn printed_plan_parses_to_the_same_plan((goal, steps) in written()) {
         let json: Vec<String> = steps.iter().zip(1..).map(|((tool, arg, description, calls), id)| format!(
             r#"{{"id":{id},"tool":"{tool}","args":{{"a":{}}},"description":{},"max_calls":{calls}}}"#,
             quoted(arg), quoted(description),

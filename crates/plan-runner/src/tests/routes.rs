@@ -14,7 +14,7 @@ fn benign() -> Case {
 }
 
 #[test]
-fn a_text_without_a_plan_token_is_the_answer_and_nothing_is_started() {
+fn text_without_a_plan_token_is_the_answer() {
     let outcome = Case::new("Forty-two.").run();
     assert!(matches!(outcome.end, Ok(RunEnd::Answered(ref text)) if text == "Forty-two."));
     assert_eq!(outcome.events, ["Answered"]);
@@ -57,7 +57,7 @@ fn a_plan_runs_step_by_step_to_a_verified_trace_and_an_answer() {
 }
 
 #[test]
-fn no_event_holds_what_an_argument_is_or_a_tool_returned() {
+fn events_hold_no_argument_or_tool_result() {
     let all = benign().run().events.join("\n");
     for secret in ["T-1001", "customers.example", "Friday", "parcel", "sent", "Ada", "as planned"] {
         assert!(!all.contains(secret), "{secret} in {all}");
@@ -65,7 +65,7 @@ fn no_event_holds_what_an_argument_is_or_a_tool_returned() {
 }
 
 #[test]
-fn the_planner_sees_nothing_of_what_tools_return_before_the_plan_is_verified() {
+fn planner_sees_no_result_before_the_plan_is_verified() {
     let outcome = benign().run();
     assert_eq!(outcome.planner_saw.len(), 2, "it is asked for a plan and for an answer, and never between");
     assert!(!outcome.planner_saw[0].contains("parcel"));
@@ -78,7 +78,7 @@ fn the_planner_sees_nothing_of_what_tools_return_before_the_plan_is_verified() {
 }
 
 #[test]
-fn the_planner_is_told_what_the_session_discloses_and_nothing_else() {
+fn planner_sees_disclosed_tools_alone() {
     let outcome = Case::new("Hello.").run();
     let saw = &outcome.planner_saw[0];
     assert!(saw.contains("Please help.") && saw.contains(GOAL));
@@ -87,13 +87,13 @@ fn the_planner_is_told_what_the_session_discloses_and_nothing_else() {
 }
 
 #[test]
-fn each_turn_is_shown_what_the_tools_returned_before_it() {
+fn each_turn_shows_the_earlier_tool_results() {
     let outcome = benign().run();
     assert_eq!(outcome.responder_saw, [vec![], vec!["Where is my parcel?".to_owned()]]);
 }
 
 #[test]
-fn a_step_is_called_as_often_as_the_responder_asks_and_the_plan_allows() {
+fn responder_calls_a_step_one_to_max_calls_times() {
     let many = r#""tool":"note","args":{"text":"<DYNAMIC>"},"max_calls":3"#;
     let note = |text: &str| turn("note", &format!(r#"{{"text":"{text}"}}"#));
     let all = Case::new(plan(&[many, READ]))
@@ -134,7 +134,7 @@ fn the_goal_of_a_plan_is_the_pinned_one_however_it_is_formatted() {
 }
 
 #[test]
-fn a_plan_that_the_operator_does_not_allow_is_refused_before_anybody_inspects_it() {
+fn disallowed_plan_is_refused_before_inspection() {
     for (step, code) in [
         (r#""tool":"desk:hidden","args":{}"#, "PLAN_TOOL_UNDISCLOSED"),
         (r#""tool":"hidden","args":{}"#, "PLAN_TEXT_TOOL_UNKNOWN"),
@@ -155,7 +155,7 @@ fn a_plan_that_the_operator_does_not_allow_is_refused_before_anybody_inspects_it
 }
 
 #[test]
-fn a_tool_of_several_servers_is_planned_and_called_by_its_whole_name() {
+fn tool_of_several_servers_needs_its_full_name() {
     let step = r#""tool":"attic:twin","args":{}"#;
     let outcome = Case::new(plan(&[step])).turn(turn("attic:twin", "{}")).run();
     assert_eq!(outcome.ran, ["attic:twin {}"]);
@@ -232,7 +232,7 @@ fn each_limit_lets_its_value_pass_and_no_more() {
 }
 
 #[test]
-fn a_step_whose_outcome_is_not_on_record_leads_to_no_trace() {
+fn unrecorded_step_outcome_leads_to_no_trace() {
     // The records are session, plan's start, its outcome and the step's decision; the step's outcome is lost.
     let outcome = Case::new(plan(&[READ])).turn(read_turn()).gate(|world| world.gate_that_records(4)).run();
     assert_eq!((outcome.code(), outcome.ran.len()), ("PLAN_OUTCOME_MISSING", 1));
@@ -240,7 +240,7 @@ fn a_step_whose_outcome_is_not_on_record_leads_to_no_trace() {
 }
 
 #[test]
-fn a_run_that_is_dropped_while_a_tool_is_waited_for_leaves_the_plan_halted() {
+fn run_dropped_during_a_tool_call_halts_its_plan() {
     struct Never;
     impl AsyncTools for Never {
         fn run<'a>(

@@ -11,7 +11,7 @@ fn code(text: &str) -> &'static str {
 }
 
 #[test]
-fn a_turn_is_three_parts_in_order_and_the_arguments_may_span_lines() {
+fn turn_of_three_parts_in_order_is_parsed() {
     let turn =
         parse("\n Thought: look first \r\nAction: desk:read\r\nArgs: {\n  \"id\": \"T-1\"\n}\n\n").unwrap();
     assert_eq!((turn.thought(), turn.args().as_str()), ("look first", r#"{"id":"T-1"}"#));
@@ -21,7 +21,7 @@ fn a_turn_is_three_parts_in_order_and_the_arguments_may_span_lines() {
 }
 
 #[test]
-fn whatever_else_stands_in_a_turn_is_refused() {
+fn turn_of_any_other_shape_is_refused() {
     for (text, expected) in [
         ("", "TURN_THOUGHT"),
         ("thought: a\nAction: b\nArgs: {}", "TURN_THOUGHT"),
@@ -51,7 +51,7 @@ fn whatever_else_stands_in_a_turn_is_refused() {
 }
 
 #[test]
-fn nothing_but_a_line_feed_begins_a_line_and_no_look_alike_passes_for_a_label() {
+fn look_alike_line_breaks_or_labels_start_no_part() {
     for hidden in ["\r", "\u{2028}", "\u{2029}", "\u{85}", "\u{b}", "\u{c}", "\\n"] {
         let text = format!("Thought: a{hidden}Action: refund{hidden}Args: {{}}\nAction: read\nArgs: {{}}");
         assert_eq!(parse(&text).unwrap().action().clone(), TurnAction::Call("read".parse().unwrap()));
@@ -89,7 +89,7 @@ fn a_turn_of_just_the_limit_is_read() {
 
 proptest! {
     #[test]
-    fn what_is_printed_is_read_as_the_same_turn(
+    fn printed_turn_parses_to_the_same_turn(
         thought in "\\PC{0,20}",
         tool in "([a-z]{1,5}:)?[a-z_]{1,8}",
         arg in any::<String>(),

@@ -75,14 +75,14 @@ fn a_steady_agent_raises_one_false_alarm_in_149000_decisions() {
 
 #[test]
 #[ignore = "750,000,000 decisions: run in release mode"]
-fn a_steady_agent_raises_one_false_alarm_in_149000_decisions_over_5000_agents() {
+fn false_alarm_rate_holds_over_5000_steady_agents() {
     let steady = measure(AlarmRule::default(), 0.9, 5_000);
     println!("false alarms: one in {:.0} +- {:.0} decisions", steady.mean, steady.error);
     assert!(steady.error < 0.02 * steady.mean && is_as_rare_as_said(&steady, SAID), "{}", steady.mean);
 }
 
 #[test]
-fn a_drop_is_found_as_soon_as_is_said() {
+fn drop_is_found_within_the_documented_delay() {
     for (share, said, late) in [(0.7, 57.0, 112), (0.5, 22.0, 36), (0.8, 220.0, 560)] {
         let found = measure(AlarmRule::default(), share, 2_000);
         assert!((found.mean - said).abs() < 0.05 * said, "at {share}: {} on average", found.mean);

@@ -38,7 +38,7 @@ pub(super) fn fields(name: &str) -> RecordedFields {
 }
 
 #[test]
-fn a_registry_that_asks_for_an_approval_refuses_what_had_none_and_lets_pass_what_had_one() {
+fn new_approval_rule_refuses_only_unapproved_calls() {
     let world = World::new();
     let gate = world.full().recorded_fields(fields("search")).open().unwrap();
     assert_eq!(code(&gate, &search("c1")), None);
@@ -57,7 +57,7 @@ fn a_registry_that_asks_for_an_approval_refuses_what_had_none_and_lets_pass_what
 }
 
 #[test]
-fn what_waited_for_an_approval_passes_where_none_is_asked_for_unless_a_host_may_have_refused() {
+fn dropped_approval_rule_accepts_unless_a_host_may_refuse() {
     let world = World::new();
     let gate = world.full().recorded_fields(fields("refund")).open().unwrap();
     world.approve(&gate, &refund("c1"));
@@ -73,7 +73,7 @@ fn what_waited_for_an_approval_passes_where_none_is_asked_for_unless_a_host_may_
 }
 
 #[test]
-fn what_a_host_would_have_said_of_a_worse_tool_is_not_known() {
+fn host_check_of_a_worse_tool_is_undetermined() {
     let world = World::new();
     let gate = world.full().recorded_fields(fields("search")).open().unwrap();
     assert_eq!(code(&gate, &search("c1")), None);
@@ -85,7 +85,7 @@ fn what_a_host_would_have_said_of_a_worse_tool_is_not_known() {
 }
 
 #[test]
-fn an_approval_does_not_count_where_the_other_registry_revokes_a_key_that_was_good() {
+fn newly_revoked_key_makes_an_approval_undetermined() {
     let world = World::new();
     let gate = world.full().recorded_fields(fields("refund")).open().unwrap();
     let token = world.approve(&gate, &refund("c1"));
@@ -104,7 +104,7 @@ fn an_approval_does_not_count_where_the_other_registry_revokes_a_key_that_was_go
 }
 
 #[test]
-fn without_the_arguments_an_answer_is_carried_over_where_their_rules_are_the_same_and_else_undetermined() {
+fn answer_without_arguments_carries_over_under_equal_rules() {
     let world = World::new();
     let gate = world.gate();
     assert_eq!(code(&gate, &search("c1")), None);
@@ -139,7 +139,7 @@ fn arguments_that_are_cut_or_not_those_of_the_digest_are_none() {
 }
 
 #[test]
-fn a_call_that_may_have_had_the_name_alone_is_undetermined_where_that_would_mean_another_tool() {
+fn call_by_bare_name_is_undetermined_if_ambiguous() {
     let both = r#"{"server": "desk", "name": "twin"}, {"server": "attic", "name": "twin"}"#;
     let lists = |version, tools: &str| {
         let draft = draft(version, NONE_REVOKED);
@@ -174,7 +174,7 @@ fn a_call_that_may_have_had_the_name_alone_is_undetermined_where_that_would_mean
 }
 
 #[test]
-fn the_age_of_a_registry_counts_for_calls_under_its_own_version_alone() {
+fn registry_age_counts_under_its_own_version_alone() {
     let world = World::new();
     let short = sign(2, NONE_REVOKED, Millis::from_secs(60));
     world.registry.reload(&short, start()).unwrap();
@@ -223,7 +223,7 @@ fn sessions_that_are_over_are_dropped_first_and_then_the_oldest() {
 }
 
 #[test]
-fn of_a_session_whose_beginning_is_not_in_the_record_nothing_is_said() {
+fn session_without_a_recorded_start_is_undetermined() {
     let world = World::new();
     let gate = world.gate();
     let _ = code(&gate, &search("c1"));
@@ -233,7 +233,7 @@ fn of_a_session_whose_beginning_is_not_in_the_record_nothing_is_said() {
 }
 
 #[test]
-fn who_was_revoked_by_the_registry_is_told_from_who_was_revoked_by_the_host() {
+fn registry_revocation_is_distinguished_from_the_hosts() {
     let world = World::new();
     let gate = world.gate();
     world.reload(2, r#"{"agents": ["support-bot"], "keys": [], "snapshots": []}"#);
@@ -255,7 +255,7 @@ fn who_was_revoked_by_the_registry_is_told_from_who_was_revoked_by_the_host() {
 }
 
 #[test]
-fn a_quarantine_is_as_it_was_and_its_reason_is_on_record_or_is_not() {
+fn quarantine_is_unchanged_under_another_registry() {
     let world = World::new();
     let stats = Arc::new(CallStats::new());
     let gate = world.full().stats(Arc::clone(&stats)).open().unwrap();
@@ -297,7 +297,7 @@ fn a_plan_is_held_against_its_own_registry_alone() {
 }
 
 #[test]
-fn a_call_whose_proposal_was_looked_at_keeps_its_place_in_the_rate() {
+fn simulation_keeps_the_slot_of_an_examined_proposal() {
     let world = World::new();
     let settings =
         ProposalSettings::new(Arc::new(verifier().build().unwrap()), Arc::clone(&world.spent) as _);
@@ -319,7 +319,7 @@ fn a_call_whose_proposal_was_looked_at_keeps_its_place_in_the_rate() {
 }
 
 #[test]
-fn calls_that_were_decided_at_one_time_are_never_said_to_change() {
+fn concurrent_calls_are_never_reported_as_changed() {
     let world = World::new();
     let gate = world.full().recorded_fields(fields("scarce")).open().unwrap();
     std::thread::scope(|threads| {
@@ -340,7 +340,7 @@ fn calls_that_were_decided_at_one_time_are_never_said_to_change() {
 }
 
 #[test]
-fn a_code_that_is_not_known_and_a_fault_say_nothing_of_what_was_asked() {
+fn unknown_code_or_fault_is_never_redecided() {
     let world = World::new();
     let gate = world.gate();
     assert_eq!(code(&gate, &search("c1")), None);
@@ -359,7 +359,7 @@ fn a_code_that_is_not_known_and_a_fault_say_nothing_of_what_was_asked() {
 }
 
 #[test]
-fn an_answer_under_another_registry_changes_what_is_left_for_later_calls() {
+fn changed_answer_shifts_the_limits_of_later_calls() {
     let world = World::new();
     let gate = world.full().recorded_fields(fields("scarce")).open().unwrap();
     for id in ["c1", "c2", "c3"] {

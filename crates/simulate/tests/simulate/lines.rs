@@ -31,7 +31,7 @@ fn searched() -> World {
 }
 
 #[test]
-fn a_session_names_the_agents_that_led_to_it_on_record() {
+fn session_record_names_its_ancestors() {
     let world = searched();
     let sessions = world.sink.latest().into_iter().filter_map(|(_, record)| {
         let Record::Session(session) = record else { return None };
@@ -43,7 +43,7 @@ fn a_session_names_the_agents_that_led_to_it_on_record() {
 }
 
 #[test]
-fn it_is_refused_where_the_other_registry_revokes_who_led_there_or_does_not_know_them() {
+fn revoked_or_unknown_parent_refuses_the_child() {
     let world = searched();
     let refused = |code| changed(Answer::Accepted, Answer::Refused(code), Basis::Redecided);
     let revoked = draft(2, r#"{"agents": ["support-bot"], "keys": [], "snapshots": []}"#);
@@ -53,7 +53,7 @@ fn it_is_refused_where_the_other_registry_revokes_who_led_there_or_does_not_know
 }
 
 #[test]
-fn what_is_listed_no_more_for_who_led_there_is_not_disclosed() {
+fn tool_the_parent_lost_is_undisclosed_to_the_child() {
     let world = searched();
     let fewer = other(
         2,
@@ -68,7 +68,7 @@ fn what_is_listed_no_more_for_who_led_there_is_not_disclosed() {
 }
 
 #[test]
-fn it_is_never_decided_again_under_another_registry_and_undetermined_where_a_parent_may_have_ended() {
+fn child_is_never_redecided_under_another_registry() {
     let world = searched();
     assert_eq!(all(Simulation::new(world.registry.view()), &world), [REDECIDED]);
     let same = other(2, "customers.example", "clients.example");
@@ -103,7 +103,7 @@ fn whether_it_would_have_had_more_than_it_had_is_not_known() {
 }
 
 #[test]
-fn a_quarantine_of_who_led_there_is_one_of_its_own() {
+fn parents_quarantine_counts_as_the_childs_own() {
     let (world, stats) = (World::new(), Arc::default());
     let gate = sub_gate(&world, Wanted::All, &stats);
     let agent = AgentId::new("support-bot").unwrap();

@@ -32,7 +32,7 @@ fn quarantine(gate: &ToolGate, change: StandingChange) {
 }
 
 #[test]
-fn a_no_counts_where_somebody_would_have_been_asked_alone() {
+fn denial_counts_only_where_approval_is_required() {
     let world = World::new();
     let gate = world.full().recorded_fields(fields("refund")).open().unwrap();
     assert_eq!(code(&gate, &refund("c1").denied_by("olga")), Some(ApprovalDenied));
@@ -46,7 +46,7 @@ fn a_no_counts_where_somebody_would_have_been_asked_alone() {
 }
 
 #[test]
-fn a_key_that_stood_behind_a_file_is_not_on_record_so_it_may_be_the_one_that_is_revoked() {
+fn newly_revoked_key_makes_evidence_undetermined() {
     let world = World::new();
     let settings = || world.proposals(endorsing());
     let gate = world.full().proposals(settings()).recorded_fields(fields("wire")).open().unwrap();
@@ -65,7 +65,7 @@ fn a_key_that_stood_behind_a_file_is_not_on_record_so_it_may_be_the_one_that_is_
 }
 
 #[test]
-fn a_contract_that_ended_with_its_registry_would_have_been_made_by_the_other_one() {
+fn other_registry_remakes_a_revoked_contract() {
     let world = World::new();
     let gate = world.full().recorded_fields(fields("search")).open().unwrap();
     let first = world.registry.current().digest();
@@ -76,7 +76,7 @@ fn a_contract_that_ended_with_its_registry_would_have_been_made_by_the_other_one
 }
 
 #[test]
-fn whether_a_quarantine_went_on_while_nobody_asked_is_not_known() {
+fn unobserved_quarantine_is_undetermined() {
     let world = World::new();
     let gate = world.full().recorded_fields(fields("search")).open().unwrap();
     quarantine(&gate, StandingChange::Quarantined);
@@ -98,7 +98,7 @@ fn whether_a_quarantine_went_on_while_nobody_asked_is_not_known() {
 }
 
 #[test]
-fn a_session_of_another_agent_under_the_same_id_is_another_session() {
+fn same_session_id_of_another_agent_is_another_session() {
     let world = World::new();
     let (gate, capped) = (world.gate(), world.capped());
     let none = |id| ToolCall::new(id, "desk", "delete_all", b"{}");
@@ -122,7 +122,7 @@ fn of_two_gates_of_one_session_each_may_have_counted_for_itself() {
 }
 
 #[test]
-fn a_contract_of_an_earlier_version_is_not_taken_for_one_that_was_asked_to_be_small() {
+fn older_contract_is_not_mistaken_for_a_narrowed_one() {
     let mut world = World::new();
     let listed = r#"{"server": "desk", "name": "mail"}]}],"#;
     let more = r#"{"server": "desk", "name": "mail"}, {"server": "desk", "name": "scarce"}]}],"#;

@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_simulated_is_what_real_gates_of_the_other_registry_answer(
+    fn simulation_matches_real_gates_of_the_other_registry(
         (here, there) in other_spec(), acts in acts(), recorded in 0_u8..32, is_known: bool,
     ) {
         let mut host = Host::new(load(1, &here), all_arguments(recorded));

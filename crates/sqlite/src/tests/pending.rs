@@ -46,7 +46,7 @@ fn code<T>(result: Result<T, PendingError>) -> &'static str {
 }
 
 #[test]
-fn a_question_keeps_what_came_of_its_proposal() {
+fn question_keeps_its_proposal_summary() {
     let (_folder, store) = store();
     let summary = ProposalSummary::new("strict", "pay").refused("PIC_EVIDENCE_REQUIRED").claim("due", ["a"]);
     let pending = waiting("c1", 10, 0, 100).with_proposal(summary.clone());
@@ -98,7 +98,7 @@ fn a_question_is_asked_approved_found_and_used_once() {
 }
 
 #[test]
-fn a_question_and_its_answer_outlive_a_restart_and_are_seen_by_other_processes() {
+fn question_is_approved_through_a_later_connection() {
     let (_folder, path) = place();
     let pending = waiting("c1", 10, 0, 100);
     SqliteStore::open(&path, at(0)).unwrap().request(&pending).unwrap();
@@ -158,7 +158,7 @@ fn to_deny_one_of_several_leaves_the_others() {
 }
 
 #[test]
-fn an_approval_that_is_taken_back_is_not_found_and_its_token_is_gone() {
+fn denial_after_an_approval_deletes_the_token() {
     let (_folder, store) = store();
     let pending = waiting("c1", 10, 0, 100);
     store.request(&pending).unwrap();
@@ -197,7 +197,7 @@ fn an_approval_at_the_last_moment_lasts_until_its_token_expires() {
 }
 
 #[test]
-fn the_1_025th_open_question_is_refused_and_closed_ones_are_forgotten() {
+fn store_keeps_1024_open_and_256_closed_questions() {
     let (_folder, store) = store();
     let ask = |n: u64| store.request(&in_session(&format!("c{n}"), n, &format!("s{}", n / 64), 0, 100));
     (0..1_024).for_each(|n| drop(ask(n).unwrap()));
@@ -229,7 +229,7 @@ fn one_session_fills_its_share_and_leaves_the_others_theirs() {
 }
 
 #[test]
-fn a_no_outlives_a_restart_and_every_process_hears_it_until_the_session_ends() {
+fn denial_holds_for_every_connection_until_session_end() {
     let (_folder, path) = place();
     let ask = |store: &SqliteStore, call: &str, now| {
         store.request(&waiting(call, 10, now, 100).with_session_end(at(500)))
@@ -252,7 +252,7 @@ fn a_no_outlives_a_restart_and_every_process_hears_it_until_the_session_ends() {
 }
 
 #[test]
-fn of_a_yes_and_a_no_at_once_the_no_is_what_stands() {
+fn denial_wins_over_a_concurrent_approval() {
     let (_folder, path) = place();
     let open = || SqliteStore::open_with(&path, at(0), Millis::from_secs(60)).unwrap();
     let (gate, yes, no) = (open(), open(), open());
@@ -272,7 +272,7 @@ fn of_a_yes_and_a_no_at_once_the_no_is_what_stands() {
 }
 
 #[test]
-fn a_no_that_was_tampered_with_is_no_answer() {
+fn tampered_denial_is_an_error() {
     for change in ["UPDATE denied SET denier = ''", "UPDATE denied SET call_id = 'a b\u{7}'"] {
         let (_folder, store) = store();
         let pending = waiting("c1", 10, 0, 100);
@@ -293,7 +293,7 @@ fn questions_without_a_session_count_under_their_principal() {
 }
 
 #[test]
-fn the_share_of_a_session_is_one_for_all_connections_that_ask_at_once() {
+fn concurrent_connections_use_one_session_share() {
     let (_folder, path) = place();
     let asked: usize = std::thread::scope(|scope| {
         let racers: Vec<_> = (0..4)
@@ -314,7 +314,7 @@ fn the_share_of_a_session_is_one_for_all_connections_that_ask_at_once() {
 }
 
 #[test]
-fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
+fn argument_bytes_are_bounded_per_session() {
     let (_folder, store) = store();
     let big = args(&format!("\"{}\"", "x".repeat(1_000_000)));
     let ask = |n: u64, session: &str| {
@@ -329,7 +329,7 @@ fn the_arguments_of_one_session_are_bounded_apart_from_the_others() {
 }
 
 #[test]
-fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again() {
+fn expired_approval_frees_the_act_for_a_new_question() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path, at(0)).unwrap();
     store.request(&waiting("c1", 10, 0, 600)).unwrap();
@@ -350,7 +350,7 @@ fn an_approval_that_has_expired_is_not_found_and_the_act_can_be_asked_for_again(
 }
 
 #[test]
-fn a_token_that_has_expired_or_does_not_say_when_it_will_is_not_left() {
+fn token_expired_or_without_expiry_is_refused() {
     let (_folder, store) = store();
     store.request(&waiting("c1", 10, 0, 600)).unwrap();
     assert_eq!(code(store.approve(&id("c1"), &token(&keys(), "t", 100), at(100))), "PENDING_EXPIRED");

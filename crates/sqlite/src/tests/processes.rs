@@ -149,7 +149,7 @@ fn replay_by_threads_and_processes_spends_each_token_once() {
 
 #[test]
 #[ignore = "takes a minute; run by name"]
-fn eight_threads_and_four_processes_race_10_000_tokens_and_each_is_spent_once() {
+fn ten_thousand_raced_tokens_are_each_spent_once() {
     threads_and_processes_race(10_000);
 }
 
@@ -204,7 +204,7 @@ fn replay_after_a_kill_between_spend_and_run_never_runs_twice() {
 
 #[test]
 #[ignore = "takes half a minute; run by name"]
-fn two_hundred_kills_between_spend_and_run_never_give_a_second_run() {
+fn two_hundred_kills_never_cause_a_second_run() {
     kill_between_spend_and_run(200);
 }
 
@@ -221,7 +221,7 @@ fn four_processes_open_a_new_store_at_once() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_disk_that_is_full_in_mid_write_refuses_and_stays_closed_until_it_is_opened_anew() {
+fn full_disk_closes_the_store_until_it_is_reopened() {
     let (_folder, path) = place();
     let (_, keys) = (SqliteStore::open(&path, at(0)).unwrap(), keys());
     // No file may grow above 200 blocks of 512 bytes; a write beyond that is an error instead of a signal.

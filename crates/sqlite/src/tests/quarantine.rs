@@ -26,7 +26,7 @@ fn lift(store: &dyn Quarantines, name: &str, by: &str) -> Standing {
 }
 
 #[test]
-fn a_quarantine_outlives_a_restart_and_is_seen_and_lifted_by_other_processes() {
+fn later_connection_can_lift_a_quarantine() {
     let (_folder, path) = place();
     let added = change("bot", StandingChange::Quarantined, "alarm");
     assert_eq!(SqliteStore::open(&path, at(0)).unwrap().change(&added).unwrap(), Standing::Free);
@@ -44,7 +44,7 @@ fn a_quarantine_outlives_a_restart_and_is_seen_and_lifted_by_other_processes() {
 }
 
 #[test]
-fn of_many_that_quarantine_and_lift_at_once_each_change_counts_once() {
+fn each_concurrent_change_counts_once() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path, at(0)).unwrap();
     let changed = std::thread::scope(|scope| {
@@ -77,7 +77,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, QuarantineError>) -> &'static s
 }
 
 #[test]
-fn a_store_that_was_replaced_or_whose_rows_were_touched_answers_nothing() {
+fn replaced_or_tampered_store_is_unavailable() {
     let (folder, path) = place();
     let store = SqliteStore::open(&path, at(0)).unwrap();
     add(&store, "bot", "ada");
@@ -101,7 +101,7 @@ fn a_store_that_was_replaced_or_whose_rows_were_touched_answers_nothing() {
 }
 
 #[test]
-fn while_another_process_writes_every_agent_is_looked_up_and_no_change_is_lost_in_silence() {
+fn locked_store_answers_lookups_but_refuses_changes() {
     let (_folder, path) = place();
     let store = SqliteStore::open_with(&path, at(0), Millis::new(20).unwrap()).unwrap();
     add(&store, "bot", "ada");

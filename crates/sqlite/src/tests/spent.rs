@@ -130,14 +130,14 @@ fn a_store_keeps_its_id_over_restarts() {
 }
 
 #[test]
-fn a_store_made_while_the_clock_was_ahead_says_so() {
+fn store_made_with_the_clock_ahead_reports_it() {
     let (_folder, path) = place();
     let (store, keys) = (SqliteStore::open(&path, at(YEAR)).unwrap(), keys());
     assert_eq!(spend(&store, &keys, "t1"), Err("STORE_CLOCK_AHEAD"));
 }
 
 #[test]
-fn what_need_not_be_kept_is_never_spent() {
+fn ticket_past_its_keep_time_cannot_be_spent() {
     let (_folder, path) = place();
     let (store, keys) = (SqliteStore::open(&path, at(0)).unwrap(), keys());
     let approval = approval(&keys, "t1", 100, 50);
@@ -221,7 +221,7 @@ fn a_full_store_refuses_and_forgets_nothing() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_refuses_until_it_is_opened_anew() {
+fn unwritable_store_refuses_until_it_is_reopened() {
     let (_folder, path) = place();
     let (store, keys) = (SqliteStore::open(&path, at(0)).unwrap(), keys());
     store.on_connection(|db| db.pragma_update(None, "query_only", true).unwrap());
@@ -234,7 +234,7 @@ fn a_store_that_cannot_be_written_refuses_until_it_is_opened_anew() {
 
 #[cfg(unix)]
 #[test]
-fn a_store_whose_file_was_taken_away_or_replaced_refuses() {
+fn store_with_a_moved_or_replaced_file_refuses() {
     for put_back in [false, true] {
         let (folder, path) = place();
         let (store, keys) = (SqliteStore::open(&path, at(0)).unwrap(), keys());
@@ -252,7 +252,7 @@ fn a_store_whose_file_was_taken_away_or_replaced_refuses() {
 }
 
 #[test]
-fn the_store_shows_neither_its_path_nor_what_it_holds() {
+fn store_shows_neither_its_path_nor_its_tokens() {
     let (_folder, path) = place();
     let (store, keys) = (SqliteStore::open(&path, at(0)).unwrap(), keys());
     spend(&store, &keys, "t1").unwrap();

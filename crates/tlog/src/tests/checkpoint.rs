@@ -41,7 +41,7 @@ fn a_checkpoint_is_three_lines_signed_under_its_origin() {
 }
 
 #[test]
-fn the_empty_logs_checkpoint_says_zero_and_the_hash_of_nothing() {
+fn empty_log_checkpoint_commits_to_the_empty_tree() {
     let checkpoint = Checkpoint::new(name(ORIGIN), tree(0).head());
     let text = format!("{ORIGIN}\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n");
     assert_eq!(checkpoint.to_text(), text);
@@ -49,7 +49,7 @@ fn the_empty_logs_checkpoint_says_zero_and_the_hash_of_nothing() {
 }
 
 #[test]
-fn the_text_of_the_specifications_checkpoint_is_read_and_written_as_it_is() {
+fn specification_example_checkpoint_round_trips() {
     let text = "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n";
     let checkpoint = Checkpoint::from_text(text).unwrap();
     assert_eq!(
@@ -64,7 +64,7 @@ fn the_text_of_the_specifications_checkpoint_is_read_and_written_as_it_is() {
 }
 
 #[test]
-fn what_is_not_three_lines_in_their_one_spelling_is_no_checkpoint() {
+fn non_canonical_checkpoint_text_is_refused() {
     let good = format!("{ORIGIN}\n3\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n");
     assert!(Checkpoint::from_text(&good).is_ok());
     let bad = [

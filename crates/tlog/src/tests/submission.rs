@@ -65,7 +65,7 @@ fn seen(tree: &MerkleTree, size: u64) -> Option<Checkpoint> {
 }
 
 #[test]
-fn a_witness_that_stands_anywhere_before_is_followed_in_two_requests_and_in_one_where_that_is_known() {
+fn witness_at_any_size_is_reached_within_two_requests() {
     let tree = tree(20);
     for new in 0..=20 {
         for old in 0..=new {
@@ -84,7 +84,7 @@ fn a_witness_that_stands_anywhere_before_is_followed_in_two_requests_and_in_one_
 }
 
 #[test]
-fn an_older_log_restored_whole_is_found_by_the_witness_that_saw_more() {
+fn restored_older_log_is_found_by_the_witness() {
     let tree = tree(20);
     assert_eq!(ask(&tree, 9, 0, &mut seen(&tree, 10)), (Err(SubmissionError::Ahead), 1));
     // Refused by its known cosignature, before any request.
@@ -92,7 +92,7 @@ fn an_older_log_restored_whole_is_found_by_the_witness_that_saw_more() {
 }
 
 #[test]
-fn a_fork_is_found_by_the_witness_at_the_same_and_at_any_later_size() {
+fn forked_log_is_found_by_the_witness() {
     let (kept, mut latest) = (tree(20), seen(&tree(20), 10));
     let forked: MerkleTree = (0..20_u64).map(|n| LeafHash::of(&n.max(1).to_be_bytes())).collect();
     assert_eq!(ask(&forked, 12, 0, &mut latest), (Err(WitnessRefusal::Proof.into()), 2));
@@ -105,14 +105,14 @@ fn a_fork_is_found_by_the_witness_at_the_same_and_at_any_later_size() {
 }
 
 #[test]
-fn a_witness_that_goes_back_behind_its_own_cosignature_is_not_followed() {
+fn witness_behind_its_own_cosignature_is_refused() {
     let tree = tree(20);
     assert_eq!(ask(&tree, 12, 10, &mut seen(&tree, 9)), (Err(SubmissionError::Forgot), 1));
     assert_eq!(ask(&tree, 12, 10, &mut None), (Err(SubmissionError::Forgot), 1));
 }
 
 #[test]
-fn a_witness_is_asked_at_most_twice_whatever_it_says() {
+fn witness_is_asked_at_most_twice() {
     let (tree, witness) = (tree(20), witness());
     let note = note(&tree, 12);
     let asked = || Submission::new(&tree, &note, &log_key(), &witness, 0).unwrap();
@@ -172,7 +172,7 @@ fn an_answer_that_is_none_of_the_protocol_is_refused() {
 }
 
 #[test]
-fn only_a_cosignature_of_the_very_checkpoint_by_the_witnesss_own_key_counts() {
+fn only_the_witness_cosignature_of_this_checkpoint_counts() {
     let (tree, witness) = (tree(20), witness());
     let note = note(&tree, 12);
     let answer = |body: &str| {
@@ -193,7 +193,7 @@ fn only_a_cosignature_of_the_very_checkpoint_by_the_witnesss_own_key_counts() {
 }
 
 #[test]
-fn nothing_is_asked_for_a_note_that_is_not_the_logs_or_a_tree_that_is_not_the_notes() {
+fn submission_with_a_foreign_note_or_tree_is_refused() {
     let (tree, witness) = (tree(20), witness());
     let begin =
         |note: &str, tree: &MerkleTree| Submission::new(tree, note, &log_key(), &witness, 0).map(drop);
@@ -224,7 +224,7 @@ fn submission_needs_a_proof_of_the_sizes_it_asks_for() {
 }
 
 #[test]
-fn every_trouble_with_a_witness_has_a_stable_code_and_one_plain_line() {
+fn every_submission_error_has_a_stable_code() {
     for (error, code) in [
         (SubmissionError::Checkpoint(CheckpointError::Origin), "CHECKPOINT_ORIGIN"),
         (SubmissionError::Tree, "WITNESS_TREE"),

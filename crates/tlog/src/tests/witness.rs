@@ -36,7 +36,7 @@ pub(super) fn request(tree: &MerkleTree, old: u64, new: u64) -> AddCheckpoint {
 }
 
 #[test]
-fn the_body_of_the_specifications_example_is_read_and_written_as_it_is() {
+fn specification_example_body_round_trips() {
     let body = "old 20852014
 PlRNCrwHpqhGrupue0L7gxbjbMiKA9temvuZZDDpkaw=
 jrJZDmY8Y7SyJE0MWLpLozkIVMSMZcD5kvuKxPC3swk=
@@ -70,7 +70,7 @@ fn a_witness_follows_a_log_from_every_size_to_every_later_one() {
 }
 
 #[test]
-fn a_rollback_a_fork_and_a_wrong_guess_are_each_answered_as_the_specification_says() {
+fn rollback_or_fork_gets_the_specified_refusal() {
     let tree = tree(20);
     let forked: MerkleTree = (0..20_u64).map(|n| LeafHash::of(&n.max(1).to_be_bytes())).collect();
     let at_ten = witness(&tree, Some(10));
@@ -105,7 +105,7 @@ fn a_rollback_a_fork_and_a_wrong_guess_are_each_answered_as_the_specification_sa
 }
 
 #[test]
-fn a_checkpoint_that_the_log_did_not_sign_is_refused_before_its_sizes_are_looked_at() {
+fn checkpoint_not_signed_by_the_log_is_refused() {
     let tree = tree(12);
     let at_ten = witness(&tree, Some(10));
     let by = |seed: u8| {
@@ -122,7 +122,7 @@ fn a_checkpoint_that_the_log_did_not_sign_is_refused_before_its_sizes_are_looked
 }
 
 #[test]
-fn every_refusal_of_a_witness_has_a_code_a_status_and_one_plain_line() {
+fn every_witness_refusal_has_a_stable_code() {
     for (refusal, code, status) in [
         (WitnessRefusal::Malformed, "WITNESS_MALFORMED", 400),
         (WitnessRefusal::OldSize, "WITNESS_OLD_SIZE", 400),
@@ -175,7 +175,7 @@ fn a_body_in_any_other_spelling_is_refused() {
 }
 
 #[test]
-fn what_witnesses_answered_is_verified_and_put_under_the_checkpoint() {
+fn verified_cosignatures_are_attached_to_the_checkpoint() {
     let tree = tree(3);
     let (checkpoint, plain) = (checkpoint(&tree, 3), note(&tree, 3));
     let (first, other) = (witness_key(1, "w1.example").0, witness_key(2, "w2.example").0);
@@ -196,7 +196,7 @@ fn what_witnesses_answered_is_verified_and_put_under_the_checkpoint() {
 }
 
 #[test]
-fn a_cosignature_on_another_checkpoint_or_in_another_spelling_is_refused() {
+fn foreign_or_malformed_cosignature_is_refused() {
     let tree = tree(3);
     let (plain, known) = (note(&tree, 3), [witness_key(1, "w1.example").0]);
     let good = line(&checkpoint(&tree, 3), 1, "w1.example");
@@ -253,7 +253,7 @@ fn a_log_key_is_no_witness_key_and_a_witness_is_no_log() {
 }
 
 #[test]
-fn any_flipped_bit_of_a_cosigned_checkpoint_is_refused_or_costs_a_signature() {
+fn flipped_bit_costs_a_checkpoint_its_cosignature() {
     let tree = tree(3);
     let (checkpoint, (key, _)) = (checkpoint(&tree, 3), witness_key(1, "w1.example"));
     let whole = note(&tree, 3) + &line(&checkpoint, 1, "w1.example");

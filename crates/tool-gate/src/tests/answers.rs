@@ -2,7 +2,7 @@ use super::world::*;
 use crate::*;
 
 #[test]
-fn a_rejection_says_nothing_of_the_arguments() {
+fn rejection_never_shows_the_arguments() {
     let world = World::new();
     let gate = world.gate();
     let secret = "hunter2-secret";
@@ -39,7 +39,7 @@ fn every_code_has_a_fixed_sentence_and_never_is_never() {
 }
 
 #[test]
-fn what_waits_for_approval_comes_with_what_is_to_be_approved() {
+fn pending_call_carries_its_approval_request() {
     let world = World::new();
     let gate = world.gate();
     let no = gate.check(&refund("c1")).unwrap_err();

@@ -40,7 +40,7 @@ fn an_approval_is_worth_nothing_for_another_call() {
 }
 
 #[test]
-fn an_approval_is_worth_nothing_in_another_session_or_under_another_registry() {
+fn approval_is_invalid_in_another_session_or_registry() {
     let world = World::new();
     let gate = world.gate();
     let token = world.approve(&gate, &refund("c1"));
@@ -134,7 +134,7 @@ fn at_its_expiry_an_approval_is_expired() {
 }
 
 #[test]
-fn an_expired_approval_among_bad_ones_is_said_to_be_expired() {
+fn expired_approval_among_bad_ones_is_reported_expired() {
     let world = World::new();
     let gate = world.gate();
     let token = world.approve(&gate, &refund("c1"));
@@ -164,7 +164,7 @@ fn two_calls_in_one_turn_with_one_approval_run_once() {
 }
 
 #[test]
-fn the_right_one_of_several_approvals_is_found_and_the_others_stay() {
+fn matching_approval_among_several_is_spent_alone() {
     let world = World::new();
     let gate = world.gate();
     let first = world.approve(&gate, &refund("c1"));

@@ -8,7 +8,7 @@ use countersign_core::Clock as _;
 use countersign_registry::{AgentClaims, NegotiationRequest};
 
 #[test]
-fn fifty_invented_tool_names_are_refused_and_recorded_and_no_implementation_is_touched() {
+fn invented_tool_name_runs_no_implementation() {
     let world = World::new();
     let gate = world.gate();
     let mut touched = 0;
@@ -29,7 +29,7 @@ fn fifty_invented_tool_names_are_refused_and_recorded_and_no_implementation_is_t
 }
 
 #[test]
-fn a_tool_that_exists_and_is_not_disclosed_is_answered_like_one_that_does_not_exist() {
+fn undisclosed_tool_is_answered_like_an_unknown_one() {
     let world = World::new();
     let gate = world.gate();
     let told = |name| {
@@ -40,7 +40,7 @@ fn a_tool_that_exists_and_is_not_disclosed_is_answered_like_one_that_does_not_ex
 }
 
 #[test]
-fn a_tool_of_the_same_name_on_another_server_is_not_the_disclosed_one() {
+fn same_tool_name_on_another_server_is_undisclosed() {
     let world = World::new();
     let gate = world.gate();
     assert_eq!(code(&gate, &ToolCall::new("c", "desk2", "search", SEARCH)), Some(UndisclosedTool));
@@ -82,7 +82,7 @@ fn a_revoked_agents_next_call_is_refused_while_it_runs() {
 }
 
 #[test]
-fn a_registry_swapped_between_check_and_dispatch_does_not_change_the_decision_on_record() {
+fn registry_swap_before_dispatch_keeps_the_decision() {
     let world = World::new();
     let gate = world.gate();
     let accepted = gate.check(&search("c1")).unwrap();

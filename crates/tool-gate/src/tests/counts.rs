@@ -32,7 +32,7 @@ fn the_rate_is_over_all_calls_or_over_a_window() {
 }
 
 #[test]
-fn a_window_looks_back_on_the_last_1024_decisions_and_no_further() {
+fn window_covers_the_last_1024_decisions() {
     let world = World::new();
     let gate = world.gate();
     for _ in 0..10 {
@@ -47,7 +47,7 @@ fn a_window_looks_back_on_the_last_1024_decisions_and_no_further() {
 }
 
 #[test]
-fn a_call_that_waits_for_approval_and_its_approved_retry_count_once() {
+fn pending_call_plus_approved_retry_is_one_in_the_rate() {
     let world = World::new();
     let gate = world.gate();
     let token = world.approve(&gate, &refund("c"));
@@ -59,7 +59,7 @@ fn a_call_that_waits_for_approval_and_its_approved_retry_count_once() {
 }
 
 #[test]
-fn a_call_that_waits_is_one_decision_once_it_is_approved_or_denied() {
+fn pending_call_is_one_decision_once_it_is_answered() {
     let world = World::new();
     let gate = world.gate();
     let agent = AgentId::new("support-bot").unwrap();
@@ -90,7 +90,7 @@ fn a_call_that_waits_is_one_decision_once_it_is_approved_or_denied() {
 }
 
 #[test]
-fn sessions_share_what_is_counted_per_agent_and_overall() {
+fn sessions_share_agent_and_overall_counts() {
     let world = World::new();
     let stats = Arc::new(CallStats::new());
     let open = |session| {

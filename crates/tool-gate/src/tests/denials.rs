@@ -7,7 +7,7 @@ use crate::RejectionCode::*;
 use crate::*;
 
 #[test]
-fn a_call_that_a_person_denied_is_refused_for_good_and_who_did_is_on_record() {
+fn denied_call_is_refused_permanently() {
     let world = World::new();
     let gate = world.gate();
     let refused = gate.check(&refund("c").denied_by("olga\u{1b}[2J")).unwrap_err();
@@ -28,7 +28,7 @@ fn a_call_that_a_person_denied_is_refused_for_good_and_who_did_is_on_record() {
 }
 
 #[test]
-fn a_no_is_stronger_than_an_approval_and_than_a_rule_that_asks_for_none() {
+fn denial_overrides_an_approval_or_a_lenient_rule() {
     let world = World::new();
     let gate = world.gate();
     let token = world.approve(&gate, &refund("c"));
@@ -42,7 +42,7 @@ fn a_no_is_stronger_than_an_approval_and_than_a_rule_that_asks_for_none() {
 }
 
 #[test]
-fn a_no_stands_where_approvals_do_in_the_order() {
+fn denial_is_checked_where_approvals_are() {
     let world = World::new();
     let gate = world.full().user_check("no", |_: &CheckedCall<'_>| Err("no".to_owned())).open().unwrap();
     let call = |name, args| ToolCall::new("c", "desk", name, args).denied_by("olga");
@@ -58,7 +58,7 @@ fn a_no_stands_where_approvals_do_in_the_order() {
 }
 
 #[test]
-fn what_was_denied_counts_for_the_same_question_alone() {
+fn denial_applies_to_the_same_question_alone() {
     let world = World::new();
     let gate = world.gate();
     let request = |call: &ToolCall<'_>| gate.check(call).unwrap_err().approval_request().unwrap().clone();
@@ -78,7 +78,7 @@ fn what_was_denied_counts_for_the_same_question_alone() {
 }
 
 #[test]
-fn a_denied_step_keeps_its_turn_and_what_was_denied_outside_the_plan_is_another_question() {
+fn denied_step_keeps_its_place_in_the_plan() {
     let world = World::new();
     let gate = world.gate();
     let alone = gate.check(&refund("c")).unwrap_err().approval_request().unwrap().clone();
@@ -91,7 +91,7 @@ fn a_denied_step_keeps_its_turn_and_what_was_denied_outside_the_plan_is_another_
 }
 
 #[test]
-fn a_persons_no_to_a_whole_plan_is_on_record_with_its_root_and_changes_nothing() {
+fn plan_denial_is_recorded_with_its_root() {
     let world = World::new();
     let gate = world.gate();
     let plan = plan_of(&gate, steps());
@@ -113,7 +113,7 @@ fn a_persons_no_to_a_whole_plan_is_on_record_with_its_root_and_changes_nothing()
 }
 
 #[test]
-fn a_no_to_an_amendment_is_on_record_and_the_plan_goes_on() {
+fn denied_amendment_leaves_the_plan_running() {
     let world = World::new();
     let gate = world.planned();
     let before = gate.plan_root();
@@ -126,7 +126,7 @@ fn a_no_to_an_amendment_is_on_record_and_the_plan_goes_on() {
 }
 
 #[test]
-fn what_was_asked_about_a_call_or_in_another_session_is_no_refusal_of_a_plan() {
+fn foreign_request_cannot_deny_a_plan() {
     let world = World::new();
     let gate = world.gate();
     let call = gate.check(&refund("c")).unwrap_err().approval_request().unwrap().clone();
@@ -153,7 +153,7 @@ fn a_denied_call_counts_once_and_takes_nothing_of_the_limits() {
 }
 
 #[test]
-fn a_question_says_when_its_session_ends() {
+fn approval_request_states_the_session_end() {
     let world = World::new();
     let gate = world.gate();
     let refused = gate.check(&refund("c")).unwrap_err();
@@ -163,7 +163,7 @@ fn a_question_says_when_its_session_ends() {
 }
 
 #[test]
-fn a_trace_goes_on_record_where_it_is_one_and_is_left_out_where_it_is_none() {
+fn only_a_valid_trace_is_recorded() {
     let world = World::new();
     let gate = world.gate();
     let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

@@ -138,7 +138,7 @@ fn no_tool_runs_without_an_allow_that_outlives_a_power_cut() {
 
 #[test]
 #[ignore = "takes a minute or two"]
-fn in_twenty_thousand_histories_no_tool_runs_without_an_allow_that_outlives_a_power_cut() {
+fn no_tool_runs_without_durable_allow_in_20000_histories() {
     std::thread::scope(|scope| {
         let halves = [0, 1].map(|half| scope.spawn(move || run((0..10_000).map(|n| 1_000 + 2 * n + half))));
         let seen = halves.into_iter().filter_map(|half| half.join().unwrap());

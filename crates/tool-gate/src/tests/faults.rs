@@ -95,7 +95,7 @@ fn attempt(gate: &ToolGate, call: &ToolCall<'_>) -> (Option<RejectionCode>, u32)
 }
 
 #[test]
-fn no_tool_runs_unless_its_acceptance_is_on_record() {
+fn no_tool_runs_unless_its_acceptance_is_recorded() {
     for fault in [Fault::Error, Fault::Panic] {
         let world = World::new();
         let token = world.approve(&world.gate(), &refund("c"));
@@ -119,7 +119,7 @@ fn no_tool_runs_unless_its_acceptance_is_on_record() {
 }
 
 #[test]
-fn after_an_outcome_that_could_not_be_recorded_nothing_more_is_allowed() {
+fn unrecorded_outcome_refuses_all_later_calls() {
     for fault in [Fault::Error, Fault::Panic] {
         let world = World::new();
         let sink = FaultySink::new(2, fault);
@@ -183,7 +183,7 @@ fn a_user_check_that_panics_is_a_refusal() {
 }
 
 #[test]
-fn a_user_check_cannot_widen_what_the_gate_allows() {
+fn passing_user_check_does_not_override_a_refusal() {
     let world = World::new();
     let gate = world.full().user_check("yes", |_: &CheckedCall<'_>| Ok(())).open().unwrap();
     assert_eq!(
@@ -201,7 +201,7 @@ fn a_session_that_cannot_be_recorded_is_not_opened() {
 }
 
 #[test]
-fn a_tool_that_panics_leaves_the_outcome_unknown_and_the_gate_alive() {
+fn panicking_tool_leaves_an_unknown_outcome() {
     let world = World::new();
     let gate = world.gate();
     let call = gate.check(&search("c")).unwrap();
@@ -214,7 +214,7 @@ fn a_tool_that_panics_leaves_the_outcome_unknown_and_the_gate_alive() {
 }
 
 #[test]
-fn a_dropped_call_is_recorded_as_unknown_and_a_failed_one_as_failed() {
+fn recorded_outcome_matches_the_end_of_the_call() {
     let world = World::new();
     let gate = world.gate();
     drop(gate.check(&search("c1")).unwrap());

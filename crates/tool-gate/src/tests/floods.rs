@@ -108,7 +108,7 @@ fn question_has_an_entry_in_a_flood() {
 }
 
 #[test]
-fn what_was_summed_is_on_record_before_the_next_acceptance() {
+fn sum_is_recorded_before_the_next_acceptance() {
     let world = World::new();
     let gate = slow_gate(&world, 1);
     for n in 0..10 {

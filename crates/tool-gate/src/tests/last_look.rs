@@ -92,7 +92,7 @@ fn change_during_a_user_check_is_seen() {
 }
 
 #[test]
-fn refusal_after_a_spend_says_that_the_attestation_is_spent() {
+fn refusal_after_a_spend_reports_the_spent_attestation() {
     for (happens, expected) in CASES {
         let (world, trap) = (Arc::new(World::new()), Arc::new(Trap::default()));
         let store = SlowStore(Arc::clone(&trap), Arc::clone(&world.spent) as Arc<dyn SpentTokens>);
@@ -292,7 +292,7 @@ fn holding_limit_does_not_outlast_the_contract() {
 }
 
 #[test]
-fn unrun_call_says_that_its_approval_is_spent() {
+fn unrun_call_reports_its_spent_approval() {
     let world = World::new();
     let gate = world.gate();
     let token = world.approve(&gate, &refund("c"));
@@ -320,7 +320,7 @@ fn clock_that_breaks_while_a_call_is_held_refuses() {
 }
 
 #[test]
-fn record_that_fails_says_that_the_approval_is_spent() {
+fn failed_record_reports_the_spent_approval() {
     #[derive(Debug)]
     struct Closing(Arc<MemorySink>, std::sync::atomic::AtomicU32);
     impl countersign_audit_log::AuditSink for Closing {

@@ -125,7 +125,7 @@ fn fifty_made_up_names_make_one_series() {
 }
 
 #[test]
-fn every_answer_and_outcome_is_told_as_it_is_counted() {
+fn metrics_match_the_counted_answers_and_outcomes() {
     let heard = Heard::default();
     with_local_recorder(&heard, || {
         let world = World::new();
@@ -165,7 +165,7 @@ fn every_answer_and_outcome_is_told_as_it_is_counted() {
 }
 
 #[test]
-fn alarm_and_quarantine_are_told_as_they_change() {
+fn metrics_follow_alarm_and_quarantine_changes() {
     let heard = Heard::default();
     with_local_recorder(&heard, || {
         let world = World::new();
@@ -188,7 +188,7 @@ fn alarm_and_quarantine_are_told_as_they_change() {
 }
 
 #[test]
-fn what_is_taken_up_from_the_record_moves_the_alarm_and_no_counter() {
+fn replayed_record_moves_the_alarm_but_no_counter() {
     let world = World::new();
     let earlier = open(&world, &Arc::default(), "session-1");
     for _ in 0..4 {

@@ -31,7 +31,7 @@ fn a_name_that_is_disclosed_is_left_to_the_call_itself() {
 }
 
 #[test]
-fn a_name_that_the_framework_would_refuse_is_recorded_and_counted() {
+fn name_the_framework_would_refuse_is_recorded() {
     let world = World::new();
     let gate = world.gate();
     for (n, (raw, id)) in [
@@ -99,7 +99,7 @@ fn garbage_is_a_malformed_call() {
 }
 
 #[test]
-fn a_name_cannot_break_the_record_or_say_more_than_fits() {
+fn observed_name_cannot_break_or_overfill_a_record() {
     let world = World::new();
     let gate = world.gate();
     let long = "x".repeat(10_000);
@@ -113,7 +113,7 @@ fn a_name_cannot_break_the_record_or_say_more_than_fits() {
 }
 
 #[test]
-fn what_is_observed_feeds_the_alarm() {
+fn observed_calls_feed_the_alarm() {
     let world = World::new();
     let gate = world.gate();
     let agent = gate.contract().agent().clone();
@@ -134,7 +134,7 @@ impl AuditSink for FullDisk {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_said_and_counted_as_the_hosts_fault() {
+fn unrecorded_observation_counts_as_the_hosts_fault() {
     let world = World::new();
     let gate = world.builder_with(Arc::new(FullDisk)).open().unwrap();
     for _ in 0..20 {
@@ -178,7 +178,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn whatever_is_observed_is_counted_once_or_is_disclosed(
+    fn observed_call_is_counted_once_unless_disclosed(
         raw in prop_oneof![
             prop::collection::vec(any::<u8>(), 0..64),
             r#"\{("id":"[a-z]?",)?"(name|function|input)":("(search|none)"|\{"name":"(search|none)"\}|7)\}"#

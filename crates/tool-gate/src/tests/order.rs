@@ -4,7 +4,7 @@ use crate::*;
 use countersign_core::*;
 
 #[test]
-fn an_honest_call_is_accepted_and_runs_with_what_was_read() {
+fn accepted_call_runs_with_its_parsed_arguments() {
     let world = World::new();
     let gate = world.gate();
     let call = ToolCall::new("c1", "desk", "search", br#" { "query" : "\u0054-1001" } "#);
@@ -26,7 +26,7 @@ fn every_code_is_listed_once_in_the_order_of_its_step() {
 }
 
 #[test]
-fn what_is_not_well_formed_is_malformed() {
+fn ill_formed_call_is_malformed() {
     let world = World::new();
     let gate = world.gate();
     let long = "x".repeat(257);
@@ -49,7 +49,7 @@ fn what_is_not_well_formed_is_malformed() {
 }
 
 #[test]
-fn what_is_too_large_is_over_a_limit() {
+fn oversized_call_exceeds_a_limit() {
     let world = World::new();
     let gate = world.gate();
     let deep = format!("{{\"query\":{}{}}}", "[".repeat(40), "]".repeat(40));
@@ -63,7 +63,7 @@ fn what_is_too_large_is_over_a_limit() {
 }
 
 #[test]
-fn the_contract_the_registry_and_the_agent_are_looked_at_before_the_tool() {
+fn agent_or_contract_is_checked_before_the_tool() {
     let world = World::new();
     let gate = world.gate();
     let unknown = ToolCall::new("c", "desk", "no_such_tool", b"{}");
@@ -189,7 +189,7 @@ fn a_gate_does_not_open_with_the_goal_of_another_session() {
 }
 
 #[test]
-fn the_goal_is_asked_for_where_the_rule_says_so_and_compared_wherever_it_is_given() {
+fn goal_is_required_by_rule_but_always_compared() {
     let world = World::new();
     let gate = world.gate();
     let call = ToolCall::new("c", "desk", "asking", b"{}");
@@ -215,7 +215,7 @@ fn a_rule_that_this_gate_cannot_check_refuses() {
 }
 
 #[test]
-fn what_is_missing_refuses() {
+fn missing_approvals_pin_or_clock_refuses() {
     let world = World::new();
     let gate = world.bare().open().unwrap();
     assert_eq!(code(&gate, &refund("c")), Some(ApprovalRequired), "no approvals are taken");

@@ -30,7 +30,7 @@ fn refused(gate: &ToolGate, settings: PlanSettings) -> &'static str {
 }
 
 #[test]
-fn an_amendment_takes_the_place_of_what_has_not_run_and_both_are_in_the_trace() {
+fn amendment_replaces_the_steps_that_have_not_run() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     let old = gate.plan_root().unwrap();
@@ -59,7 +59,7 @@ fn an_amendment_takes_the_place_of_what_has_not_run_and_both_are_in_the_trace() 
 }
 
 #[test]
-fn an_amendment_without_an_approval_is_refused_whatever_its_steps_need() {
+fn unapproved_amendment_is_refused_for_any_steps() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     let harmless = amendment_of(&gate, vec![step("twin", "{}")]);
@@ -68,7 +68,7 @@ fn an_amendment_without_an_approval_is_refused_whatever_its_steps_need() {
 }
 
 #[test]
-fn an_amendment_is_approved_by_a_token_over_its_own_root_and_by_no_other() {
+fn amendment_needs_a_token_over_its_own_root() {
     let world = World::new();
     let gate = world.gate();
     let plan = plan_of(&gate, steps());
@@ -98,7 +98,7 @@ fn the_approval_of_an_amendment_is_good_once() {
 }
 
 #[test]
-fn what_has_run_cannot_be_rewritten() {
+fn finished_steps_cannot_be_rewritten() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     let before = amendment_of(&gate, again());
@@ -195,7 +195,7 @@ fn a_halted_plan_takes_no_amendment() {
 }
 
 #[test]
-fn an_amendment_that_arrives_while_a_call_is_decided_is_refused_and_costs_no_approval() {
+fn amendment_during_a_decision_spends_no_approval() {
     let world = World::new();
     let waiting: Arc<parking_lot::Mutex<Option<(ToolGate, PlanSettings)>>> = Arc::default();
     let seen = Arc::new(AtomicU32::new(0));
@@ -249,7 +249,7 @@ impl SpentTokens for Meanwhile {
 }
 
 #[test]
-fn a_call_that_arrives_while_an_amendment_is_taken_is_refused_and_halts_nothing() {
+fn call_during_an_amendment_is_refused_without_a_halt() {
     let world = World::new();
     let spent = Arc::new(Meanwhile { inner: MemorySpentTokens::new(), act: parking_lot::Mutex::default() });
     let settings = world.settings(Arc::clone(&spent) as Arc<dyn SpentTokens>);
@@ -275,7 +275,7 @@ fn a_call_that_arrives_while_an_amendment_is_taken_is_refused_and_halts_nothing(
 }
 
 #[test]
-fn of_many_amendments_that_race_one_is_taken_and_the_others_cost_no_approval() {
+fn one_of_many_racing_amendments_spends_its_approval() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     let plan = amendment_of(&gate, again());
@@ -337,7 +337,7 @@ fn calls_and_amendments_that_race_leave_one_history() {
 }
 
 #[test]
-fn what_a_step_returned_after_an_amendment_is_in_the_trace() {
+fn observation_after_an_amendment_is_in_the_trace() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     let (_, in_flight) = gate.check(&search("c1")).unwrap().dispatch().unwrap();
@@ -362,7 +362,7 @@ impl AuditSink for Until {
 }
 
 #[test]
-fn an_amendment_that_is_not_on_record_is_not_taken() {
+fn unrecorded_amendment_is_not_applied() {
     let world = World::new();
     let sink = Arc::new(Until(MemorySink::new(), AtomicU32::new(100)));
     let settings = world.settings(Arc::clone(&world.spent) as Arc<dyn SpentTokens>);
@@ -392,7 +392,7 @@ fn an_amendment_makes_the_plans_approval_count_where_none_did() {
 }
 
 #[test]
-fn after_a_key_was_revoked_in_mid_plan_nothing_that_it_approved_counts() {
+fn key_revoked_mid_plan_invalidates_its_approvals() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     assert_eq!(run(&gate, &search("c1"), ""), None);

@@ -187,7 +187,7 @@ fn a_dynamic_value_with_an_extra_key_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_goes_to_the_record_and_not_to_the_agent() {
+fn mismatch_detail_is_recorded_but_hidden_from_the_agent() {
     let world = World::new();
     let (_, mut proof, gate) = scene(&world);
     proof["step"]["args"]["query"] = json!("secret words");
@@ -203,7 +203,7 @@ fn what_is_wrong_goes_to_the_record_and_not_to_the_agent() {
 }
 
 #[test]
-fn what_is_printed_of_a_call_or_of_a_plans_settings_holds_no_token_and_no_argument() {
+fn debug_of_call_or_plan_shows_no_token_or_argument() {
     let world = World::new();
     let gate = world.gate();
     let plan = plan_of(&gate, steps());

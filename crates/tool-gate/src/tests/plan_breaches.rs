@@ -24,7 +24,7 @@ fn advice(gate: &ToolGate, call: &ToolCall<'_>) -> (RejectionCode, Retry, Option
 }
 
 #[test]
-fn refusal_that_halts_says_never() {
+fn halting_refusal_advises_no_retry() {
     let gate = World::new().planned();
     let unlock = Some("a new session with a new plan");
     assert_eq!(advice(&gate, &mail("c")), (PlanOutOfOrder, Retry::Never, unlock));

@@ -29,7 +29,7 @@ fn between(seen: &[u8], happens: impl FnOnce(&ToolGate)) -> Result<(), (&'static
 }
 
 #[test]
-fn a_definition_that_changed_between_the_click_and_the_start_refuses() {
+fn definition_changed_after_approval_refuses_the_start() {
     let refused = Err(("APPROVAL_INVALID", "other-definition".to_owned()));
     assert_eq!(between(b"one", |_| {}), Ok(()));
     assert_eq!(between(b"one", |gate| note(gate, "refund", b"two")), refused);
@@ -44,7 +44,7 @@ fn a_definition_that_changed_between_the_click_and_the_start_refuses() {
 }
 
 #[test]
-fn two_tools_that_change_definitions_are_told_apart() {
+fn definitions_swapped_between_tools_refuse_the_start() {
     let swapped = |gate: &ToolGate| {
         note(gate, "refund", b"b");
         note(gate, "search", b"a");
@@ -61,7 +61,7 @@ fn two_tools_that_change_definitions_are_told_apart() {
 }
 
 #[test]
-fn a_definition_that_changed_before_an_amendment_was_taken_refuses() {
+fn definition_changed_after_approval_refuses_amendment() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     note(&gate, "twin", b"one");
@@ -73,7 +73,7 @@ fn a_definition_that_changed_before_an_amendment_was_taken_refuses() {
 }
 
 #[test]
-fn a_plans_approval_does_not_cover_a_tool_that_was_redefined_in_mid_plan() {
+fn plan_approval_does_not_cover_a_redefined_tool() {
     let world = World::new();
     let gate = world.gate();
     note(&gate, "refund", b"one");
@@ -92,7 +92,7 @@ fn a_plans_approval_does_not_cover_a_tool_that_was_redefined_in_mid_plan() {
 }
 
 #[test]
-fn a_definition_that_nobody_knew_when_the_plan_was_approved_is_not_bound() {
+fn definition_unknown_at_approval_is_not_bound() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     note(&gate, "refund", b"seen once the server answered");
@@ -101,7 +101,7 @@ fn a_definition_that_nobody_knew_when_the_plan_was_approved_is_not_bound() {
 }
 
 #[test]
-fn the_bound_digest_is_one_that_anybody_can_write_down() {
+fn bound_definitions_digest_follows_its_recipe() {
     let world = World::new();
     let gate = world.gate();
     let none = gate.plan_approval_request(&plan_of(&gate, steps())).unwrap();
@@ -117,7 +117,7 @@ fn the_bound_digest_is_one_that_anybody_can_write_down() {
 }
 
 #[test]
-fn at_a_gate_with_the_root_alone_the_definitions_of_all_its_tools_are_bound() {
+fn root_approval_binds_all_tool_definitions_of_the_gate() {
     let world = World::new();
     let planner = world.gate();
     let plan = committed(&planner, plan_of(&planner, steps()));

@@ -46,7 +46,7 @@ fn gate_over(world: &World, sink: &Arc<Gauge>) -> ToolGate {
 }
 
 #[test]
-fn a_step_whose_acceptance_is_not_on_record_does_not_run_and_the_plan_stands_where_it_stood() {
+fn step_with_an_unrecorded_acceptance_does_not_run() {
     let world = World::new();
     let sink = Gauge::new(100);
     let gate = gate_over(&world, &sink);
@@ -60,7 +60,7 @@ fn a_step_whose_acceptance_is_not_on_record_does_not_run_and_the_plan_stands_whe
 }
 
 #[test]
-fn plan_that_is_not_recorded_says_that_its_approval_is_spent() {
+fn unrecorded_plan_reports_its_spent_approval() {
     let world = World::new();
     let sink = Gauge::new(1);
     let settings = world.settings(Arc::clone(&world.spent) as Arc<dyn SpentTokens>);
@@ -77,7 +77,7 @@ fn plan_that_is_not_recorded_says_that_its_approval_is_spent() {
 }
 
 #[test]
-fn a_step_whose_outcome_is_not_on_record_is_not_observed() {
+fn step_with_an_unrecorded_outcome_is_not_observed() {
     let world = World::new();
     let sink = Gauge::new(100);
     let gate = gate_over(&world, &sink);
@@ -89,7 +89,7 @@ fn a_step_whose_outcome_is_not_on_record_is_not_observed() {
 }
 
 #[test]
-fn a_plan_whose_end_is_not_on_record_gives_out_no_trace() {
+fn plan_with_an_unrecorded_end_returns_no_trace() {
     let world = World::new();
     let sink = Gauge::new(100);
     let gate = gate_over(&world, &sink);
@@ -103,7 +103,7 @@ fn a_plan_whose_end_is_not_on_record_gives_out_no_trace() {
 }
 
 #[test]
-fn a_plan_whose_start_is_not_on_record_does_not_start() {
+fn plan_with_an_unrecorded_start_does_not_start() {
     let world = World::new();
     let sink = Gauge::new(1);
     let gate = gate_over(&world, &sink);
@@ -129,7 +129,7 @@ fn a_store_that_fails_starts_no_plan_with_an_approval() {
 }
 
 #[test]
-fn a_user_check_that_panics_gives_the_turn_back() {
+fn panicking_user_check_releases_the_step() {
     let world = World::new();
     let panics = AtomicU32::new(1);
     let check = move |_: &CheckedCall<'_>| {
@@ -156,7 +156,7 @@ fn a_tool_that_panics_leaves_the_plan_unfinished() {
 }
 
 #[test]
-fn a_call_outside_of_any_plan_is_not_accepted_once_a_plan_has_started() {
+fn plan_started_during_a_call_refuses_that_call() {
     // The plan starts while the call is decided: in a check of the host's, or while its acceptance is recorded.
     for at in ["check", "record"] {
         let world = World::new();
@@ -208,7 +208,7 @@ impl AuditSink for Meanwhile {
 }
 
 #[test]
-fn a_no_to_a_plan_that_cannot_be_put_on_record_is_told_as_that() {
+fn unrecorded_plan_denial_is_audit_unavailable() {
     let world = World::new();
     let asked = {
         let gate = world.gate();

@@ -26,7 +26,7 @@ fn halts(gate: &ToolGate) -> Vec<(String, Option<Digest>)> {
 }
 
 #[test]
-fn a_halted_plan_lets_nothing_through_and_is_on_record_once() {
+fn halted_plan_accepts_nothing_more() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     let root = gate.plan_root().unwrap();
@@ -82,7 +82,7 @@ fn a_root_is_halted_as_a_plan_is() {
 }
 
 #[test]
-fn a_call_that_is_being_decided_when_the_plan_is_halted_is_not_accepted() {
+fn halt_during_a_decision_refuses_the_call() {
     let world = World::new();
     let inner: Arc<parking_lot::Mutex<Option<ToolGate>>> = Arc::default();
     let of_check = Arc::clone(&inner);
@@ -109,7 +109,7 @@ fn a_call_that_is_being_decided_when_the_plan_is_halted_is_not_accepted() {
 }
 
 #[test]
-fn an_amendment_that_is_being_taken_when_the_plan_is_halted_is_not_taken() {
+fn halt_during_an_amendment_refuses_the_amendment() {
     struct Halts(parking_lot::Mutex<Option<ToolGate>>);
     impl std::fmt::Debug for Halts {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -136,7 +136,7 @@ fn an_amendment_that_is_being_taken_when_the_plan_is_halted_is_not_taken() {
 }
 
 #[test]
-fn a_step_that_runs_when_the_plan_is_halted_ends_as_it_would_and_gives_out_nothing() {
+fn plan_halted_during_a_step_returns_no_trace() {
     let world = World::new();
     let gate = world.gate();
     start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#)]).unwrap();
@@ -164,7 +164,7 @@ impl AuditSink for Full {
 }
 
 #[test]
-fn a_halt_that_is_not_on_record_is_told_and_halts_all_the_same() {
+fn unrecorded_halt_still_halts_the_plan() {
     for fault in [1, 2] {
         let world = World::new();
         let sink = Arc::new(Full(MemorySink::new(), AtomicU32::new(0)));
@@ -179,7 +179,7 @@ fn a_halt_that_is_not_on_record_is_told_and_halts_all_the_same() {
 }
 
 #[test]
-fn a_reason_is_shown_with_nothing_hidden_and_no_longer_than_a_record_takes() {
+fn halt_reason_is_escaped_within_the_record_limit() {
     let world = World::new();
     let gate = world.planned();
     gate.halt_plan(&format!("\u{202e}\n{}", "x".repeat(4_096))).unwrap();
@@ -188,7 +188,7 @@ fn a_reason_is_shown_with_nothing_hidden_and_no_longer_than_a_record_takes() {
 }
 
 #[test]
-fn of_many_threads_that_halt_one_is_on_record() {
+fn concurrent_halts_are_recorded_once() {
     let world = World::new();
     let gate = world.planned();
     let barrier = std::sync::Barrier::new(8);

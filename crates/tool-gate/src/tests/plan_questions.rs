@@ -27,7 +27,7 @@ fn asked(gate: &ToolGate, id: &str) -> (countersign_committed_plan::Plan, Approv
 }
 
 #[test]
-fn what_is_asked_about_a_call_before_its_plan_begins_is_what_the_gate_asks_of_it_then() {
+fn early_step_request_equals_the_gates_later_one() {
     let world = World::new();
     let gate = world.gate();
     let (plan, request) = asked(&gate, "c2");
@@ -43,7 +43,7 @@ fn what_is_asked_about_a_call_before_its_plan_begins_is_what_the_gate_asks_of_it
 }
 
 #[test]
-fn a_token_verifies_for_what_it_approves_and_is_not_used_up_by_that() {
+fn verifying_an_approval_does_not_spend_it() {
     let world = World::new();
     let gate = world.gate();
     let (plan, request) = asked(&gate, "c2");
@@ -65,7 +65,7 @@ fn a_token_verifies_for_what_it_approves_and_is_not_used_up_by_that() {
 }
 
 #[test]
-fn nothing_is_asked_about_a_step_that_is_none_or_of_an_agent_that_may_do_nothing() {
+fn invalid_step_or_quarantined_agent_gets_no_request() {
     let world = World::new();
     let gate = world.gate();
     let plan = committed(&gate, plan_of(&gate, vec![step("wipe", WIPE)]));
@@ -85,7 +85,7 @@ fn nothing_is_asked_about_a_step_that_is_none_or_of_an_agent_that_may_do_nothing
 }
 
 #[test]
-fn a_no_to_a_call_before_its_plan_begins_is_on_record_as_that_and_no_call_of_the_agent() {
+fn early_denial_is_recorded_but_not_counted_as_a_call() {
     let world = World::new();
     let gate = world.gate();
     let (plan, request) = asked(&gate, "c2");

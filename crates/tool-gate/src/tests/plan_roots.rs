@@ -136,7 +136,7 @@ fn a_step_has_its_calls_and_a_refused_one_does_not_count() {
 }
 
 #[test]
-fn what_another_machine_allowed_is_held_against_this_gates_registry() {
+fn foreign_plan_is_checked_against_this_gates_registry() {
     let world = World::new();
     let planner = world.gate();
     let open = r#"{"to":"<DYNAMIC>","body":"b"}"#;
@@ -193,7 +193,7 @@ fn a_gate_opens_with_its_root_or_not_at_all() {
 }
 
 #[test]
-fn a_root_is_amended_with_an_approval_and_from_where_this_gate_stands_or_later() {
+fn root_amendment_starts_at_the_gates_position_or_later() {
     let world = World::new();
     let plan = plan(&world);
     let gate = world.rooted("gate-2", &plan);

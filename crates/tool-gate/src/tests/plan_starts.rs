@@ -19,7 +19,7 @@ fn refused(gate: &ToolGate, steps: Vec<Step>) -> &'static str {
 }
 
 #[test]
-fn a_plan_may_hold_what_the_operator_allows_and_nothing_else() {
+fn plan_with_disallowed_tool_or_arguments_is_refused() {
     let world = World::new();
     let gate = world.gate();
     assert_eq!(refused(&gate, vec![step("delete_ticket", "{}")]), "PLAN_TOOL_UNDISCLOSED");
@@ -74,7 +74,7 @@ fn a_plan_of_another_session_goal_or_registry_is_refused() {
 }
 
 #[test]
-fn an_amendment_starts_nothing_and_a_second_plan_does_not_replace_the_first() {
+fn amendment_or_second_plan_does_not_start() {
     let world = World::new();
     let gate = world.gate();
     let plan = plan_of(&gate, steps());
@@ -126,7 +126,7 @@ fn a_gate_opens_with_its_plan_or_not_at_all() {
 }
 
 #[test]
-fn one_approval_of_the_plan_is_enough_for_its_steps_and_is_on_their_records() {
+fn plan_approval_is_recorded_with_each_step_it_covers() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     assert_eq!(run(&gate, &search("c1"), ""), None);
@@ -149,7 +149,7 @@ fn without_an_approval_of_the_plan_each_step_needs_its_own() {
 }
 
 #[test]
-fn a_tool_whose_rule_asks_for_each_call_is_not_covered_by_the_plans_approval() {
+fn plan_approval_does_not_cover_an_each_call_tool() {
     let world = World::new();
     let gate = world.approved_plan(vec![step("wipe", "{}")]);
     let call = ToolCall::new("c", "desk", "wipe", b"{}");
@@ -194,7 +194,7 @@ fn a_plans_approval_is_good_once_and_for_this_plan_alone() {
 }
 
 #[test]
-fn an_approval_of_a_call_is_none_of_the_plan_and_one_of_the_plan_none_of_a_call() {
+fn approvals_of_call_or_plan_are_not_interchangeable() {
     let world = World::new();
     let gate = world.gate();
     let plan = plan_of(&gate, vec![step("refund", r#"{"ticket":"T-1001","amount":49}"#)]);
@@ -245,7 +245,7 @@ fn a_gate_that_takes_no_approvals_takes_none_of_a_plan() {
 }
 
 #[test]
-fn the_start_of_a_plan_is_on_record_with_its_outcome() {
+fn plan_start_is_recorded_with_its_outcome() {
     let world = World::new();
     let sink = Arc::new(MemorySink::new());
     let gate = world.builder_with(Arc::clone(&sink) as Arc<_>).pinned_ask(world.pin()).open().unwrap();
@@ -259,7 +259,7 @@ fn the_start_of_a_plan_is_on_record_with_its_outcome() {
 }
 
 #[test]
-fn a_plan_for_a_goal_that_is_over_is_not_started_and_costs_no_approval() {
+fn plan_for_an_expired_goal_spends_no_approval() {
     let world = World::new();
     let gate = world.gate();
     let plan = plan_of(&gate, steps());

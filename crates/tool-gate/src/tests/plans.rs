@@ -12,7 +12,7 @@ use countersign_audit_log::{Record, Verdict};
 use countersign_committed_plan::FinishError;
 
 #[test]
-fn an_honest_run_ends_in_a_trace_with_every_observation_and_record() {
+fn honest_run_ends_in_a_complete_trace() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     let root = gate.plan_root().unwrap();
@@ -81,7 +81,7 @@ fn a_step_that_the_call_names_is_held_against_its_turn() {
 }
 
 #[test]
-fn a_gate_without_a_plan_refuses_where_the_rule_asks_for_one_or_the_host_does() {
+fn missing_plan_refuses_if_rule_or_host_requires_one() {
     let world = World::new();
     let planned = ToolCall::new("c", "desk", "planned", b"{}");
     let gate = world.gate();
@@ -109,7 +109,7 @@ fn the_plan_is_asked_after_the_goal_and_before_the_approval() {
 }
 
 #[test]
-fn a_refusal_after_step_6_gives_the_turn_back() {
+fn refusal_after_the_plan_check_releases_the_step() {
     let world = World::new();
     let gate = world.planned();
     assert_eq!(run(&gate, &search("c1"), "found"), None);
@@ -123,7 +123,7 @@ fn a_refusal_after_step_6_gives_the_turn_back() {
 }
 
 #[test]
-fn a_user_check_and_a_spent_token_give_the_turn_back_too() {
+fn user_check_or_spent_token_releases_the_step() {
     let world = World::new();
     let no = AtomicU32::new(1);
     let check = move |_: &CheckedCall<'_>| {
@@ -189,7 +189,7 @@ fn of_many_threads_with_one_step_one_passes() {
 }
 
 #[test]
-fn a_call_that_comes_while_another_has_the_turn_is_refused_and_halts_nothing() {
+fn call_during_another_step_is_refused_without_a_halt() {
     let world = World::new();
     let inner: Arc<parking_lot::Mutex<Option<ToolGate>>> = Arc::default();
     let seen: Arc<parking_lot::Mutex<Vec<(RejectionCode, String)>>> = Arc::default();
@@ -211,7 +211,7 @@ fn a_call_that_comes_while_another_has_the_turn_is_refused_and_halts_nothing() {
 }
 
 #[test]
-fn a_plan_of_before_a_new_registry_lets_nothing_through() {
+fn plan_of_an_older_registry_accepts_no_call() {
     let world = World::new();
     let gate = world.approved_plan(steps());
     assert_eq!(run(&gate, &search("c"), ""), None);
@@ -230,7 +230,7 @@ fn nothing_of_an_observation_is_had_before_the_end() {
 }
 
 #[test]
-fn a_step_that_fails_is_dropped_or_keeps_its_result_to_itself_leaves_the_plan_unfinished() {
+fn step_without_an_observation_leaves_plan_unfinished() {
     let one = || vec![step("search", r#"{"query":"T-1001"}"#)];
     let ends: [fn(AcceptedCall); 4] = [
         |call| assert!(call.run_step(|_| Err(())).is_err()),

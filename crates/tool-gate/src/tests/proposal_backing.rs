@@ -14,7 +14,7 @@ const fn proven(id: &str) -> ToolCall<'_> {
 }
 
 #[test]
-fn a_rule_that_asks_for_evidence_is_met_by_what_somebody_stands_for_alone() {
+fn evidence_rule_needs_an_attestation_or_endorsement() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     let bare = Draft::new("proven", b"{}", "write");
@@ -33,7 +33,7 @@ fn a_rule_that_asks_for_evidence_is_met_by_what_somebody_stands_for_alone() {
 }
 
 #[test]
-fn a_rule_that_asks_for_evidence_is_met_by_no_claim_under_any_profile() {
+fn evidence_rule_is_met_by_no_claim_in_any_profile() {
     let world = World::new();
     let mut claimed = Draft::new("proven", b"{}", "write");
     claimed.0["provenance"][1]["trust"] = json!("trusted");
@@ -65,7 +65,7 @@ fn a_word_that_asks_for_a_proposal_is_not_hidden_by_a_worse_one() {
 }
 
 #[test]
-fn a_policy_that_raises_an_impact_is_on_record_whether_or_not_a_proposal_came() {
+fn raised_impact_is_recorded_without_a_proposal_too() {
     let world = World::new();
     let policy = ProposalPolicy::from_json(br#"{"impact_by_tool":{"search":"external","mail":"read"}}"#);
     let settings = world.proposals(verifier().policy(policy.unwrap()));
@@ -100,7 +100,7 @@ fn a_signer_revoked_by_the_id_in_the_keyring_signs_for_nothing() {
 }
 
 #[test]
-fn an_operators_word_for_a_file_ends_when_the_registry_revokes_the_key() {
+fn endorsement_ends_when_its_key_is_revoked() {
     let world = World::new();
     let gate = world.full().proposals(world.proposals(endorsing())).open().unwrap();
     let endorsed = file_of_the_invoice(Draft::wire()).json();
@@ -115,7 +115,7 @@ fn an_operators_word_for_a_file_ends_when_the_registry_revokes_the_key() {
 }
 
 #[test]
-fn a_call_whose_proposal_was_judged_keeps_its_place_in_the_rate_and_none_in_the_calls() {
+fn examined_proposal_keeps_its_rate_limit_slot() {
     let world = World::new();
     let minute = || world.clock.advance(Millis::from_secs(60)).unwrap();
     let scarce = |id| ToolCall::new(id, "desk", "scarce", b"{}");

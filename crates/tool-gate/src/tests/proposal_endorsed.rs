@@ -24,7 +24,7 @@ fn recorded_use(gate: &ToolGate) -> Option<u32> {
 }
 
 #[test]
-fn an_endorsement_is_used_up_in_whatever_session() {
+fn endorsement_is_used_up_across_sessions() {
     let world = World::new();
     let (gate, other) = (paying(&world, 1), paying(&world, 1));
     let endorsed = file_of_the_invoice(Draft::wire()).json();

@@ -157,7 +157,7 @@ fn a_record_that_is_down_refuses_and_the_attestation_stays_used() {
 }
 
 #[test]
-fn an_attestation_that_expires_while_the_checks_run_is_not_spent() {
+fn attestation_expiring_during_the_checks_is_refused() {
     let world = World::new();
     let clock = Arc::clone(&world.clock);
     let dawdle = move |_: &CheckedCall<'_>| {

@@ -11,7 +11,7 @@ use crate::RejectionCode::*;
 use crate::*;
 
 #[test]
-fn a_call_backed_by_an_attestation_runs_once_and_gets_the_hashed_bytes() {
+fn attested_call_runs_once_with_the_hashed_bytes() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     let proposal = world.attested_wire(&gate, "c1", "n1");
@@ -49,7 +49,7 @@ fn dispatch_hands_the_evidence_over() {
 }
 
 #[test]
-fn a_missing_proposal_on_a_high_impact_tool_is_refused_and_a_read_needs_no_ceremony() {
+fn proposal_is_required_by_high_impact_or_rule_alone() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     assert_eq!(code(&gate, &wire("c")), Some(PicInvalidRequest));
@@ -67,7 +67,7 @@ fn a_missing_proposal_on_a_high_impact_tool_is_refused_and_a_read_needs_no_cerem
 }
 
 #[test]
-fn a_gate_that_takes_no_proposals_refuses_where_evidence_is_required_and_looks_at_none() {
+fn gate_without_proposals_refuses_an_evidence_rule() {
     let world = World::new();
     let gate = world.gate();
     let proposal = Draft::wire().json();
@@ -82,7 +82,7 @@ fn a_gate_that_takes_no_proposals_refuses_where_evidence_is_required_and_looks_a
 }
 
 #[test]
-fn every_proposal_that_comes_is_verified_whether_or_not_it_is_needed() {
+fn unneeded_proposal_is_verified_too() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     let honest = Draft::new("search", SEARCH, "read").json();
@@ -138,7 +138,7 @@ fn each_fault_of_a_proposal_has_its_own_code() {
 }
 
 #[test]
-fn every_code_of_a_proposal_is_one_of_the_gates_with_the_same_text_and_sentence() {
+fn proposal_codes_match_the_gates_codes() {
     for proposal in ProposalCode::ALL {
         let code = RejectionCode::from(proposal);
         if proposal == ProposalCode::InternalError {
@@ -159,7 +159,7 @@ fn every_code_of_a_proposal_is_one_of_the_gates_with_the_same_text_and_sentence(
 }
 
 #[test]
-fn what_travels_among_the_arguments_is_taken_off_and_never_forwarded() {
+fn reserved_members_are_stripped_from_the_arguments() {
     let world = World::new();
     let open = |proposals: bool| if proposals { world.proving() } else { world.full() }.open().unwrap();
     for takes in [true, false] {
@@ -193,7 +193,7 @@ fn what_travels_among_the_arguments_is_taken_off_and_never_forwarded() {
 }
 
 #[test]
-fn only_the_tools_own_arguments_meet_the_schema_and_members_further_down_stay() {
+fn only_top_level_reserved_members_are_stripped() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     let search = |args: &'static [u8]| ToolCall::new("c", "desk", "search", args);
@@ -207,7 +207,7 @@ fn only_the_tools_own_arguments_meet_the_schema_and_members_further_down_stay() 
 }
 
 #[test]
-fn a_proposal_that_is_no_object_is_refused_where_proposals_are_taken_and_taken_off_everywhere() {
+fn non_object_proposal_is_refused_if_proposals_are_taken() {
     let world = World::new();
     let (taking, not_taking) = (world.proving().open().unwrap(), world.gate());
     for member in ["7", "null", "[]", r#""text""#] {
@@ -293,7 +293,7 @@ fn an_attestation_of_before_a_new_registry_is_dead() {
 }
 
 #[test]
-fn at_its_expiry_an_attestation_is_expired_and_a_clock_set_back_helps_nobody() {
+fn expired_attestation_stays_expired_when_clock_is_set_back() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     let proposal = world.attested_wire(&gate, "c1", "n1");
@@ -319,7 +319,7 @@ fn a_key_that_the_registry_revokes_signs_for_nothing() {
 }
 
 #[test]
-fn the_effective_impact_is_the_strictest_and_is_what_checks_and_tools_are_told() {
+fn effective_impact_is_the_strictest_of_all_sources() {
     let world = World::new();
     let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let notes = Arc::clone(&seen);
@@ -397,7 +397,7 @@ fn a_replayed_attestation_costs_no_approval() {
 }
 
 #[test]
-fn an_attestation_used_for_a_call_without_a_valid_approval_stays_unused() {
+fn attestation_without_a_valid_approval_is_not_spent() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     let draft = Draft::new("refund", REFUND, "money");
@@ -409,7 +409,7 @@ fn an_attestation_used_for_a_call_without_a_valid_approval_stays_unused() {
 }
 
 #[test]
-fn a_question_has_what_came_of_the_proposal() {
+fn approval_request_carries_the_proposal_summary() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     let summary = |proposal: &[u8]| {
@@ -453,7 +453,7 @@ fn a_question_uses_up_no_attestation() {
 }
 
 #[test]
-fn the_record_says_how_it_was_judged_and_what_backed_it_and_no_value() {
+fn proposal_record_holds_evidence_but_no_values() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     let last = || gate.call_log().pop().unwrap().proposal.unwrap();
@@ -489,7 +489,7 @@ fn the_record_says_how_it_was_judged_and_what_backed_it_and_no_value() {
 }
 
 #[test]
-fn a_rejection_says_nothing_of_the_proposal() {
+fn rejection_never_shows_the_proposal() {
     let world = World::new();
     let gate = world.proving().open().unwrap();
     let secret = "hunter2-secret";
@@ -538,7 +538,7 @@ fn of_many_threads_with_one_attestation_one_runs() {
 }
 
 #[test]
-fn records_of_proposals_are_bounded_whatever_they_bring() {
+fn proposal_records_are_bounded_in_size() {
     let world = World::new();
     let gate = world.proving().limits(GateLimits::default().recent_records(10)).open().unwrap();
     let entry = |n: usize| {

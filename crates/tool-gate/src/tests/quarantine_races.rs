@@ -55,7 +55,7 @@ fn row() -> Arc<AgentRow> {
 }
 
 #[test]
-fn what_the_alarm_does_while_the_store_is_asked_is_not_undone_by_an_old_lift() {
+fn old_lift_does_not_undo_a_concurrent_alarm() {
     let (row, store) = (row(), Late::saying(2, StandingChange::Lifted, "ada"));
     *store.meanwhile.lock() = Some(Arc::clone(&row));
     row.sync(&store).unwrap();

@@ -105,7 +105,7 @@ fn change(store: &Unsteady, change: StandingChange, by: &str) -> Standing {
 use StandingChange::{Lifted, Quarantined};
 
 #[test]
-fn what_the_alarm_quarantines_stays_so_in_every_process_and_the_next_until_an_operator_lifts_it() {
+fn alarm_quarantine_holds_in_all_processes_until_lifted() {
     let (world, store) = (World::new(), Arc::new(Unsteady::default()));
     let [first, second] = [(); 2].map(|()| Process::start(&world, &store));
     assert_eq!(second.search(), None);
@@ -134,7 +134,7 @@ fn what_the_alarm_quarantines_stays_so_in_every_process_and_the_next_until_an_op
 }
 
 #[test]
-fn an_operators_word_in_the_store_holds_at_the_next_call_and_starts_the_alarm_anew() {
+fn operators_change_applies_at_the_next_call() {
     let (world, store) = (World::new(), Arc::new(Unsteady::default()));
     let process = Process::start(&world, &store);
     for _ in 0..8 {
@@ -152,7 +152,7 @@ fn an_operators_word_in_the_store_holds_at_the_next_call_and_starts_the_alarm_an
 }
 
 #[test]
-fn a_change_is_on_record_once_before_the_next_answer() {
+fn change_is_recorded_once_before_the_next_answer() {
     let (world, store) = (World::new(), Arc::new(Unsteady::default()));
     let process = Process::start(&world, &store);
     process.raise();
@@ -182,7 +182,7 @@ fn a_change_is_on_record_once_before_the_next_answer() {
 }
 
 #[test]
-fn a_session_that_begins_in_a_quarantine_has_it_on_record_the_one_of_whoever_led_there_too() {
+fn new_session_records_its_own_or_its_parents_quarantine() {
     let world = World::new();
     let parent = world.bare().open().unwrap();
     let request =
@@ -228,7 +228,7 @@ fn a_host_changes_how_an_agent_stands_here_and_in_the_store() {
 }
 
 #[test]
-fn a_store_that_cannot_be_read_refuses_every_call_and_the_record_says_why() {
+fn unreadable_store_refuses_with_a_recorded_reason() {
     let (world, store) = (World::new(), Arc::new(Unsteady::default()));
     let process = Process::start(&world, &store);
     for trouble in [1, 2] {
@@ -247,7 +247,7 @@ fn a_store_that_cannot_be_read_refuses_every_call_and_the_record_says_why() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_kept_later_and_a_lift_that_cannot_be_kept_lifts_nothing() {
+fn unstored_quarantine_holds_while_an_unstored_lift_fails() {
     let (world, store) = (World::new(), Arc::new(Unsteady::default()));
     let process = Process::start(&world, &store);
     for _ in 0..8 {
@@ -331,7 +331,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_call_passes_that_the_store_forbids_and_every_record_explains_itself(
+    fn no_call_passes_a_forbidding_or_failing_store(
         steps in prop::collection::vec(a_step(), 1..120),
     ) {
         let (world, store) = (World::new(), Arc::new(Unsteady::default()));

@@ -30,7 +30,7 @@ fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_values_that_were_named_go_on_record_and_no_others() {
+fn only_named_values_are_recorded() {
     let world = World::new();
     let gate =
         gate(&world, &[("mail", "/to"), ("mail", "/cc/1/name"), ("mail", "/not/there"), ("search", "")]);
@@ -45,7 +45,7 @@ fn the_values_that_were_named_go_on_record_and_no_others() {
 }
 
 #[test]
-fn nothing_is_recorded_of_arguments_that_nobody_named() {
+fn arguments_are_not_recorded_by_default() {
     let world = World::new();
     let gate = world.gate();
     assert_eq!(code(&gate, &search("c")), None);
@@ -64,7 +64,7 @@ fn all_of_the_arguments_are_proved_by_their_digest() {
 }
 
 #[test]
-fn a_refusal_has_them_from_the_step_on_at_which_the_tool_is_known_to_be_the_sessions() {
+fn refusal_records_values_once_the_tool_is_verified() {
     let world = World::new();
     let every = ["search", "refund", "pinned", "delete_ticket", "asking", "mail"].map(|name| (name, ""));
     let gate = gate(&world, &every);
@@ -90,7 +90,7 @@ fn a_refusal_has_them_from_the_step_on_at_which_the_tool_is_known_to_be_the_sess
 }
 
 #[test]
-fn what_travels_among_the_arguments_and_is_none_of_them_is_never_recorded() {
+fn reserved_members_are_never_recorded() {
     let world = World::new();
     let gate =
         gate(&world, &[("mail", ""), ("mail", "/__pic"), ("mail", "/__pic_request_id"), ("mail", "/to")]);
@@ -103,7 +103,7 @@ fn what_travels_among_the_arguments_and_is_none_of_them_is_never_recorded() {
 }
 
 #[test]
-fn a_value_that_is_too_long_is_cut_and_says_so_and_the_call_goes_on() {
+fn overlong_value_is_recorded_as_cut() {
     let world = World::new();
     let gate = gate(&world, &[("mail", "/body"), ("mail", "/to")]);
     let args = format!(r#"{{"to":"x@customers.example","body":"{}"}}"#, "\\\\".repeat(400_000));
@@ -124,7 +124,7 @@ fn the_decisions_that_a_gate_keeps_in_memory_have_no_values() {
 }
 
 #[test]
-fn a_field_is_a_pointer_that_a_record_can_hold_once_and_of_a_tool_at_most_sixteen() {
+fn invalid_repeated_or_seventeenth_field_is_refused() {
     let field =
         |pointer: &str| fields(&[("mail", "/a")]).field(tool("mail"), pointer).map_err(|no| no.code());
     let long = format!("/{}", "x".repeat(255));
@@ -144,7 +144,7 @@ fn a_field_is_a_pointer_that_a_record_can_hold_once_and_of_a_tool_at_most_sixtee
 }
 
 #[test]
-fn a_gate_does_not_open_with_a_field_of_a_tool_that_the_registry_does_not_know() {
+fn recorded_field_of_an_unknown_tool_is_refused() {
     let world = World::new();
     let unknown = || fields(&[("search", "/query"), ("invented", "/x")]);
     assert_eq!(unknown().check(&world.registry).unwrap_err().code(), "RECORDED_FIELD_TOOL");
@@ -157,7 +157,7 @@ fn a_gate_does_not_open_with_a_field_of_a_tool_that_the_registry_does_not_know()
 
 proptest! {
     #[test]
-    fn any_short_text_among_the_arguments_is_read_back_from_the_record(text in any::<String>()) {
+    fn any_short_text_is_recovered_from_the_record(text in any::<String>()) {
         let world = World::new();
         let gate = gate(&world, &[("mail", "/body"), ("mail", "")]);
         let args = serde_json::json!({ "to": "x@customers.example", "body": text }).to_string();

@@ -128,7 +128,7 @@ fn rates_count_over_renewals() {
 }
 
 #[test]
-fn tool_that_was_taken_off_is_not_renewed() {
+fn removed_tool_is_not_renewed() {
     let world = World::new();
     let gate = gate(&world);
     end(&world);

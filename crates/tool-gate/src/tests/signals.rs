@@ -62,7 +62,7 @@ pub(super) fn misfit(id: &str) -> ToolCall<'_> {
 }
 
 #[test]
-fn every_answer_counts_once_for_its_agent_its_session_and_its_tool() {
+fn every_answer_counts_once_in_each_of_its_rows() {
     let world = World::new();
     let gate = world.gate();
     let stats = gate.stats();
@@ -103,7 +103,7 @@ fn every_answer_counts_once_for_its_agent_its_session_and_its_tool() {
 }
 
 #[test]
-fn made_up_names_share_one_row_and_agents_without_a_gate_have_none() {
+fn made_up_names_share_one_row() {
     let world = World::new();
     let gate = world.gate();
     let before = gate.stats().tools();
@@ -206,7 +206,7 @@ fn an_agent_whose_acceptance_drops_is_flagged_and_goes_on() {
 }
 
 #[test]
-fn a_quarantine_refuses_every_call_of_the_agent_until_it_is_lifted() {
+fn quarantine_refuses_every_call_until_it_is_lifted() {
     let world = World::new();
     let stats = Arc::new(CallStats::new().alarm(AlarmRule::default(), AlarmAction::Quarantine));
     let (first, second) = (open(&world, &stats, "session-1"), open(&world, &stats, "session-2"));
@@ -240,7 +240,7 @@ fn a_quarantine_refuses_every_call_of_the_agent_until_it_is_lifted() {
 }
 
 #[test]
-fn a_quarantined_agent_starts_no_plan_and_does_not_act_through_another() {
+fn quarantined_agent_cannot_act_by_plan_or_child_agent() {
     let world = World::new();
     let stats = Arc::new(CallStats::new());
     let sink = Arc::clone(&world.sink) as Arc<dyn AuditSink>;
@@ -284,7 +284,7 @@ fn refusals_of_a_quarantine_do_not_feed_the_alarm() {
 }
 
 #[test]
-fn a_quarantine_can_come_before_the_first_gate_and_after_a_revocation() {
+fn quarantine_can_precede_the_first_gate() {
     let world = World::new();
     let stats = Arc::new(CallStats::new());
     quarantine(&stats, &agent());
@@ -310,7 +310,7 @@ fn an_agent_can_be_watched_by_a_rule_of_its_own() {
 }
 
 #[test]
-fn what_is_not_the_agents_doing_does_not_feed_the_alarm() {
+fn pending_calls_or_host_faults_do_not_feed_the_alarm() {
     let world = World::new();
     let gate = world.gate();
     for _ in 0..50 {

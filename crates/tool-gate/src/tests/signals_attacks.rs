@@ -27,7 +27,7 @@ impl AuditSink for MeddlingSink {
 }
 
 #[test]
-fn whoever_observes_decides_quarantines_lifts_and_reads_at_once_loses_no_count_and_waits_for_nobody() {
+fn concurrent_calls_lifts_or_reads_lose_no_count() {
     const ROUNDS: u64 = 300;
     let world = World::new();
     let stats = Arc::new(CallStats::new().alarm(AlarmRule::default(), AlarmAction::Quarantine));
@@ -62,7 +62,7 @@ fn whoever_observes_decides_quarantines_lifts_and_reads_at_once_loses_no_count_a
 }
 
 #[test]
-fn a_server_that_changes_its_tools_gets_nobody_quarantined() {
+fn changed_tool_definition_quarantines_no_agent() {
     let world = World::new();
     let stats = Arc::new(CallStats::new().alarm(AlarmRule::default(), AlarmAction::Quarantine));
     let gate = open(&world, &stats, "session-1");
@@ -83,7 +83,7 @@ fn a_server_that_changes_its_tools_gets_nobody_quarantined() {
 }
 
 #[test]
-fn a_goal_that_has_expired_is_over_like_a_session_and_not_held_against_the_agent() {
+fn expired_goal_does_not_feed_the_alarm() {
     let world = World::new();
     let gate = world.gate();
     world.clock.advance(Millis::from_secs(1_800)).unwrap();

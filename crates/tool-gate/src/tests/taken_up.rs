@@ -143,7 +143,7 @@ pub(super) fn level(refused: u32) -> f64 {
 }
 
 #[test]
-fn sessions_that_only_together_raise_the_alarm_raise_it_and_counts_stay_those_of_the_process() {
+fn replayed_sessions_together_raise_the_alarm() {
     let host = Host::new(AlarmAction::Quarantine);
     for session in 0..4_u32 {
         let process = host.start();
@@ -163,7 +163,7 @@ fn sessions_that_only_together_raise_the_alarm_raise_it_and_counts_stay_those_of
 }
 
 #[test]
-fn what_came_before_a_lift_between_two_sessions_is_forgotten_and_what_came_since_is_not() {
+fn lift_between_sessions_forgets_only_earlier_evidence() {
     let host = Host::new(AlarmAction::Quarantine);
     drop(host.session(9));
     assert_eq!(host.operator(Lifted), Standing::Quarantined);
@@ -183,7 +183,7 @@ fn what_came_before_a_lift_between_two_sessions_is_forgotten_and_what_came_since
 }
 
 #[test]
-fn an_old_lift_is_not_told_again_where_a_later_quarantine_never_got_into_the_store() {
+fn old_lift_is_not_recorded_again() {
     let mut host = Host::new(AlarmAction::Quarantine);
     drop(host.session(9));
     host.operator(Lifted);
@@ -201,7 +201,7 @@ fn an_old_lift_is_not_told_again_where_a_later_quarantine_never_got_into_the_sto
 }
 
 #[test]
-fn a_lift_of_a_quarantine_that_this_record_never_heard_of_starts_the_alarm_anew_too() {
+fn lift_of_an_unrecorded_quarantine_resets_the_alarm() {
     let host = Host::new(AlarmAction::Quarantine);
     drop(host.session(8));
     host.operator(Quarantined);
@@ -239,7 +239,7 @@ fn a_quarantine_that_no_store_keeps_ends_with_its_process() {
 }
 
 #[test]
-fn a_quarantine_that_the_store_could_not_take_is_made_up_for_at_the_next_start() {
+fn unstored_quarantine_is_stored_at_the_next_start() {
     let host = Host::new(AlarmAction::Quarantine);
     let process = host.session(8);
     host.store().set(1);
@@ -268,7 +268,7 @@ fn a_quarantine_that_the_store_could_not_take_is_made_up_for_at_the_next_start()
 }
 
 #[test]
-fn the_rule_that_holds_now_is_the_one_that_the_past_is_judged_by() {
+fn past_decisions_are_judged_by_the_current_rule() {
     let host = Host::new(AlarmAction::Flag);
     drop(host.session(5));
     let strict = AlarmRule::new(0.99, 0.5, 100).unwrap();
@@ -285,7 +285,7 @@ fn the_rule_that_holds_now_is_the_one_that_the_past_is_judged_by() {
 }
 
 #[test]
-fn an_alarm_that_is_live_is_not_replaced_by_what_is_on_record() {
+fn live_alarm_is_not_replaced_by_a_replay() {
     let host = Host::new(AlarmAction::Quarantine);
     drop(host.session(5));
     let process = host.session(3);
@@ -300,7 +300,7 @@ fn an_alarm_that_is_live_is_not_replaced_by_what_is_on_record() {
 }
 
 #[test]
-fn entries_that_cannot_be_read_are_an_error_and_leave_the_alarm_as_it_was() {
+fn unreadable_entries_leave_the_alarm_unchanged() {
     #[derive(Debug, PartialEq)]
     struct Torn;
     impl From<QuarantineError> for Torn {
@@ -339,7 +339,7 @@ proptest! {
 
     /// Compares every process with one alarm that gets the decisions of all of them.
     #[test]
-    fn an_alarm_over_many_processes_says_what_one_would_that_never_ended(
+    fn alarm_over_restarts_equals_an_uninterrupted_one(
         steps in prop::collection::vec(a_step(), 1..150),
         quarantines in any::<bool>(),
     ) {
@@ -386,7 +386,7 @@ proptest! {
 }
 
 #[test]
-fn where_nothing_was_on_record_the_alarm_starts_without_evidence() {
+fn empty_record_starts_the_alarm_without_evidence() {
     let host = Host { store: None, ..Host::new(AlarmAction::Flag) };
     let stats = host.stats();
     stats.take_up(&agent(), std::iter::empty::<Result<Record, QuarantineError>>()).unwrap();

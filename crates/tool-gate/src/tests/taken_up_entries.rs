@@ -25,7 +25,7 @@ fn decision(id: &str, tool: (&str, &str), code: Option<RejectionCode>) -> CallRe
 }
 
 #[test]
-fn what_is_on_record_of_other_agents_and_sessions_that_never_began_change_nothing() {
+fn foreign_or_unopened_sessions_do_not_move_the_alarm() {
     let host = Host::new(AlarmAction::Flag);
     drop(host.session(9));
     let mut records = host.records();
@@ -64,7 +64,7 @@ fn assert_replayed(host: &Host, live: &CallStats) {
 }
 
 #[test]
-fn what_is_done_with_a_plan_is_no_call_and_is_not_replayed_as_one() {
+fn plan_entries_are_not_replayed_as_calls() {
     let host = Host { store: None, ..Host::new(AlarmAction::Flag) };
     let stats = Arc::new(host.stats());
     let builder = host.world.builder_with(Arc::clone(&host.sink) as Arc<dyn AuditSink>);
@@ -97,7 +97,7 @@ fn what_is_done_with_a_plan_is_no_call_and_is_not_replayed_as_one() {
 }
 
 #[test]
-fn calls_that_are_named_as_plans_are_counted_whatever_ids_they_have() {
+fn calls_named_like_plans_are_counted() {
     let host = Host { store: None, ..Host::new(AlarmAction::Flag) };
     let stats = Arc::new(host.stats());
     let builder = host.world.builder_with(Arc::clone(&host.sink) as Arc<dyn AuditSink>);

@@ -29,7 +29,7 @@ impl AuditSink for Failing {
 }
 
 #[test]
-fn unrecorded_answers_are_noted_with_what_was_spent() {
+fn unrecorded_answers_are_noted_with_spent_approvals() {
     let world = World::new();
     let (fails, noted) = (AtomicBool::new(false), Mutex::default());
     let sink = Arc::new(Failing { sink: Arc::clone(&world.sink), fails, noted });

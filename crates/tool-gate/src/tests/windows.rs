@@ -24,7 +24,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn windows_say_what_a_whole_list_says(
+    fn windows_match_a_full_list(
         steps in prop::collection::vec((0u64..50, any::<bool>()), 0..3_500),
         last in 0usize..2_000,
         back in 0u64..40_000,
@@ -75,7 +75,7 @@ fn the_ring_goes_round_many_times() {
 }
 
 #[test]
-fn a_thread_that_was_held_up_hides_nothing_and_overwrites_nothing() {
+fn delayed_thread_overwrites_no_newer_decision() {
     let ring = Recent::default();
     let seen = || -> Vec<bool> { ring.newest_first().map(|(_, accepted)| accepted).collect() };
     let first = ring.take();
@@ -126,7 +126,7 @@ fn eight_threads_lose_no_count() {
 }
 
 #[test]
-fn whoever_reads_while_others_count_sees_sums_that_fit() {
+fn concurrent_reads_see_consistent_sums() {
     let counts = Counts::default();
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {

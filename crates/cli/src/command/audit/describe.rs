@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_that_was_refused_is_shown_with_its_code_and_without_tools() {
+    fn refused_session_is_shown_with_its_code() {
         let (time, tool) = (Timestamp::EPOCH, ToolId::new("desk", "search").unwrap());
         let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("bot").unwrap());
         let (by, expires) = (Principal::new("alice").unwrap(), time.saturating_add(Millis::from_secs(60)));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_a_plan_is_shown_as_one_and_what_was_cut_is_told() {
+    fn plan_step_is_shown_with_its_number() {
         let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("bot").unwrap());
         let (by, tool) = (Principal::new("alice").unwrap(), RecordedTool::new("desk", "refund"));
         let mut record = CallRecord::new(Timestamp::EPOCH, session, agent, by, "c", tool, Verdict::Accept, 7);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_shown_with_who_denied_it_its_place_in_a_trace_and_the_values_that_are_on_record() {
+    fn denied_call_is_shown_with_all_recorded_details() {
         let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("bot").unwrap());
         let (by, tool) = (Principal::new("alice").unwrap(), RecordedTool::new("desk", "refund"));
         let mut record = CallRecord::new(Timestamp::EPOCH, session, agent, by, "c", tool, Verdict::Reject, 7);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_shown_with_what_backed_it_and_no_id_passes_for_more() {
+    fn evidence_ids_in_a_decision_line_are_escaped() {
         let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("bot").unwrap());
         let (by, tool) = (Principal::new("alice").unwrap(), RecordedTool::new("desk", "refund"));
         let mut record = CallRecord::new(Timestamp::EPOCH, session, agent, by, "c", tool, Verdict::Accept, 7);

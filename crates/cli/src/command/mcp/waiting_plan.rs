@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_shown_as_one_only_where_its_root_is_what_the_approval_binds() {
+    fn plan_is_shown_only_if_the_approval_binds_its_root() {
         let text = plan();
         let plan = Plan::from_json(text.as_bytes(), &PlanLimits::default()).unwrap();
         let root = unchecked(plan.clone()).unwrap().root().digest();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_shown_with_what_hides_in_it_and_its_words_are_the_agents() {
+    fn plan_step_is_shown_with_invisible_characters_escaped() {
         let text = plan();
         let plan = Plan::from_json(text.as_bytes(), &PlanLimits::default()).unwrap();
         let root = unchecked(plan.clone()).unwrap().root().digest();

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_not_open_is_refused() {
+    fn fill_that_does_not_fit_the_open_fields_is_refused() {
         let one = r#"{"to":"bob","body":"<DYNAMIC>"}"#;
         for (args, fill, code) in [
             (one, "{}", "FILL_MISSING"),

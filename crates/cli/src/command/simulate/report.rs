@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_when_there_was_no_row_left_names_no_tool() {
+    fn overflow_row_names_no_tool() {
         let told = Calls::Others.to_json(&Row::default());
         assert_eq!((&told["agent"], &told["tool"]), (&json!(OTHERS), &json!(OTHERS)), "{told}");
         assert_eq!((&told["server"], &told["name"]), (&Value::Null, &Value::Null), "{told}");

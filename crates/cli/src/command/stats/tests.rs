@@ -210,7 +210,7 @@ fn sums_count_as_their_refusals_do() {
 
 /// Checks that the replay over the record agrees with the gate's own alarm, after any decisions, quarantines and lifts.
 #[test]
-fn the_alarm_over_the_record_says_what_that_of_the_gates_said() {
+fn alarm_replayed_from_the_record_matches_the_gate() {
     let (mut raised, mut lifted) = (0, 0);
     for seed in 1..=20_u64 {
         let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -288,7 +288,7 @@ fn the_alarm_over_the_record_says_what_that_of_the_gates_said() {
 }
 
 #[test]
-fn what_is_done_with_a_plan_and_what_is_not_the_agents_doing_does_not_move_the_alarm() {
+fn events_not_caused_by_the_agent_do_not_move_the_alarm() {
     let plan = ("countersign", "submit_plan");
     let told_of = |tool, code, about_plan| {
         let refused = |at| decision(at, "a", SEARCH, Some("ARGS_SCHEMA"));
@@ -320,7 +320,7 @@ fn what_is_done_with_a_plan_and_what_is_not_the_agents_doing_does_not_move_the_a
 }
 
 #[test]
-fn the_alarm_is_told_with_its_entry_and_starts_anew_once_whoever_is_let_out() {
+fn raised_alarm_names_its_entry_until_a_lift() {
     let mut records: Vec<_> = (0..12).map(|at| decision(at, "a", SEARCH, Some("ARGS_SCHEMA"))).collect();
     let told = value(&counted(&records, None));
     assert_eq!(told["agents"]["a"]["alarm"]["raised"], json!({"time": at(8), "seq": 9}), "{told}");
@@ -363,7 +363,7 @@ fn tools_have_rows_and_the_names_that_agents_make_up_share_one() {
 }
 
 #[test]
-fn a_tool_that_a_session_has_is_there_though_no_call_of_it_came_far() {
+fn disclosed_tool_has_a_row_for_its_refused_calls() {
     let tools = ["search", "refund"].map(ToOwned::to_owned);
     let records = [
         session(1, &tools),
@@ -414,7 +414,7 @@ fn a_call_that_waits_is_shown_as_waiting_and_not_as_rejected() {
 }
 
 #[test]
-fn only_what_is_not_older_is_counted_and_standings_whenever_they_were() {
+fn since_filter_keeps_older_standings() {
     let records = [
         standing(1, "c", StandingChange::Quarantined),
         standing(1, "d", StandingChange::Quarantined),
@@ -443,7 +443,7 @@ fn history(records: &[Record]) -> History {
 const LOOK: Look = Look { width: 60, height: 24, coloured: false };
 
 #[test]
-fn a_picture_has_a_block_for_each_interval_as_high_as_its_share_and_now_on_the_right() {
+fn picture_has_a_block_for_each_interval() {
     let second = |second: u64, code| decision(second * 1_000, "a", SEARCH, code);
     let records = [
         second(0, None),
@@ -470,7 +470,7 @@ fn a_picture_has_a_block_for_each_interval_as_high_as_its_share_and_now_on_the_r
 }
 
 #[test]
-fn no_line_of_a_picture_is_wider_than_the_terminal_nor_are_there_too_many() {
+fn picture_fits_the_terminal() {
     let mut records = Vec::new();
     for agent in 0..40 {
         records.push(decision(agent, &format!("agent-with-a-rather-long-name-{agent:02}"), SEARCH, None));
@@ -489,7 +489,7 @@ fn no_line_of_a_picture_is_wider_than_the_terminal_nor_are_there_too_many() {
 }
 
 #[test]
-fn who_is_to_be_looked_at_comes_first_and_in_red_where_there_is_colour() {
+fn agents_with_an_alarm_come_first_in_red() {
     let mut records: Vec<_> = (0..12).map(|at| decision(at, "z", SEARCH, Some("ARGS_SCHEMA"))).collect();
     records.push(decision(20, "a", SEARCH, None));
     records.push(standing(21, "m", StandingChange::Quarantined));

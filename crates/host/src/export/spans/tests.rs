@@ -150,7 +150,7 @@ fn a_refused_call_is_a_span_with_its_code_as_error() {
 }
 
 #[test]
-fn a_tool_that_failed_or_may_not_have_run_is_an_error_of_its_own() {
+fn failed_or_unknown_outcome_marks_the_span_as_an_error() {
     let world = World::open();
     for (outcome, error) in [(OutcomeKind::Failed, "tool_error"), (OutcomeKind::Unknown, "outcome_unknown")] {
         let decision = world.record(call("search", Verdict::Accept));
@@ -195,7 +195,7 @@ fn no_value_reason_or_person_is_in_a_span() {
 }
 
 #[test]
-fn whoever_sends_a_call_does_not_choose_whether_it_is_seen() {
+fn trace_flags_of_the_caller_do_not_disable_sampling() {
     let world = World::open();
     let traced = |trace: &str| {
         let mut call = refused("search", "ARGS_SCHEMA");
@@ -234,7 +234,7 @@ fn accepted_calls_that_never_end_do_not_fill_the_memory() {
 }
 
 #[test]
-fn what_is_not_on_record_has_no_span_and_the_failure_is_passed_on() {
+fn unrecorded_call_has_no_span() {
     #[derive(Debug)]
     struct Full;
 

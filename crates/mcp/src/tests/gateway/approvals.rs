@@ -71,7 +71,7 @@ fn an_approval_fits_no_other_arguments_and_no_other_tool() {
 }
 
 #[test]
-fn an_approval_that_has_expired_is_asked_for_again_under_a_new_id() {
+fn expired_approval_is_asked_for_under_a_new_id() {
     let mut desk = Desk::open();
     desk.call(1, "refund", &json!({}));
     desk.list(&definitions());
@@ -130,7 +130,7 @@ fn decisions(desk: &Desk) -> Vec<CallRecord> {
 }
 
 #[test]
-fn a_no_outlasts_the_question_and_is_good_for_the_session() {
+fn denial_lasts_for_the_whole_session() {
     let mut desk = Desk::with(Setup { goal: None, ..Setup::default().patient() });
     desk.call(1, "refund", &json!({}));
     desk.list(&definitions());
@@ -143,7 +143,7 @@ fn a_no_outlasts_the_question_and_is_good_for_the_session() {
 }
 
 #[test]
-fn a_no_is_about_what_was_asked_and_another_registry_asks_another_question() {
+fn denial_does_not_outlast_a_registry_reload() {
     let mut desk = Desk::open();
     desk.call(1, "refund", &json!({}));
     desk.list(&definitions());
@@ -159,7 +159,7 @@ fn a_no_is_about_what_was_asked_and_another_registry_asks_another_question() {
 }
 
 #[test]
-fn a_no_to_a_tool_is_none_to_what_the_tool_is_after_its_definition_changed() {
+fn denial_does_not_cover_a_changed_definition() {
     let mut desk = Desk::open();
     desk.call(1, "refund", &json!({}));
     desk.list(&definitions());
@@ -173,7 +173,7 @@ fn a_no_to_a_tool_is_none_to_what_the_tool_is_after_its_definition_changed() {
 }
 
 #[test]
-fn a_no_that_the_gateway_has_not_heard_of_is_found_when_it_would_ask() {
+fn denial_filed_elsewhere_is_found_before_a_question() {
     let mut desk = Desk::open();
     // Filed outside of this gateway, or by its own run before its memory was full.
     desk.call(1, "search", &json!({ "q": "x" }));
@@ -198,7 +198,7 @@ fn a_no_that_the_gateway_has_not_heard_of_is_found_when_it_would_ask() {
 }
 
 #[test]
-fn an_agent_that_varies_its_arguments_is_told_no_sixty_four_times_at_most() {
+fn denied_questions_are_limited_to_sixty_four() {
     let mut desk = Desk::with(Setup { goal: None, ..Setup::default().patient() });
     desk.call(0, "refund", &json!({ "ticket": 0 }));
     desk.list(&definitions());
@@ -229,7 +229,7 @@ fn an_approval_under_an_older_registry_is_asked_for_anew() {
 }
 
 #[test]
-fn a_call_whose_approval_cannot_be_asked_for_is_not_told_to_wait_for_one() {
+fn full_approval_store_gives_no_approval_id() {
     let mut desk = Desk::open();
     desk.call(0, "refund", &json!({ "ticket": 0 }));
     desk.list(&definitions());

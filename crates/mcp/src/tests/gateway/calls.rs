@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::desk::{Desk, GOAL, Setup, definitions};
 
 #[test]
-fn an_accepted_call_runs_and_its_result_comes_back_byte_for_byte() {
+fn result_of_an_accepted_call_passes_byte_for_byte() {
     let mut desk = Desk::open();
     desk.send(
         r#"{"method":"tools/call","params":{"arguments":{"q":"x","n":1.50},"name":"search","_meta":{"progressToken":"p1"}},"jsonrpc":"2.0","id":1}"#,
@@ -30,7 +30,7 @@ fn an_accepted_call_runs_and_its_result_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn an_undisclosed_tool_is_refused_like_one_that_does_not_exist_and_neither_reaches_the_server() {
+fn undisclosed_tool_is_refused_like_a_missing_one() {
     let mut desk = Desk::open();
     let mut texts = Vec::new();
     for name in ["delete_ticket", "drop_tables", "search ", "SEARCH", "desk:search", ""] {
@@ -49,7 +49,7 @@ fn an_undisclosed_tool_is_refused_like_one_that_does_not_exist_and_neither_reach
 }
 
 #[test]
-fn fifty_invented_tools_are_all_refused_all_recorded_and_the_server_is_never_asked() {
+fn invented_tools_never_reach_the_server() {
     let mut desk = Desk::open();
     for number in 0..50 {
         desk.call(number, &format!("tool_{number}"), &json!({ "q": "x" }));
@@ -62,7 +62,7 @@ fn fifty_invented_tools_are_all_refused_all_recorded_and_the_server_is_never_ask
 }
 
 #[test]
-fn arguments_that_break_the_schema_or_the_limits_are_refused_without_their_values() {
+fn refused_arguments_are_not_echoed() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": 7, "secret": "hunter2" }));
     desk.list(&definitions());
@@ -88,7 +88,7 @@ fn a_call_without_arguments_is_a_call_with_none() {
 }
 
 #[test]
-fn the_goal_travels_in_the_metadata_and_is_taken_off_before_the_server() {
+fn goal_is_stripped_before_the_server() {
     let mut desk = Desk::open();
     let call = |id: u64, meta: &serde_json::Value| {
         let params = json!({ "name": "send_email", "arguments": {}, "_meta": meta });
@@ -112,7 +112,7 @@ fn the_goal_travels_in_the_metadata_and_is_taken_off_before_the_server() {
 }
 
 #[test]
-fn a_tool_that_says_it_failed_and_a_protocol_error_are_failures_and_pass_unchanged() {
+fn tool_or_protocol_error_passes_unchanged() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
@@ -164,7 +164,7 @@ fn the_registry_can_be_loaded_again_before_each_call() {
 }
 
 #[test]
-fn a_call_that_cannot_have_an_id_or_whose_host_panics_is_refused_and_the_gateway_lives_on() {
+fn host_failure_refuses_the_call_as_internal() {
     let setup = Setup { new_call_id: Some(Box::new(|| Err(crate::CallIdError::new()))), ..Setup::default() };
     let mut desk = Desk::with(setup);
     desk.call(1, "made_up", &json!({}));
@@ -208,7 +208,7 @@ fn a_cancelled_call_is_unknown_and_its_late_answer_is_dropped() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_before_its_decision_never_reaches_the_server() {
+fn call_cancelled_before_its_decision_is_never_sent() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     let asked = desk.server_got();
@@ -273,7 +273,7 @@ fn a_session_that_is_over_refuses_every_call() {
 }
 
 #[test]
-fn the_trace_goes_on_record_and_on_to_the_server_and_what_is_none_is_no_reason_to_refuse() {
+fn invalid_trace_is_forwarded_but_not_recorded() {
     let mut desk = Desk::open();
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let given =

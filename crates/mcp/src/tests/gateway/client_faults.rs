@@ -59,7 +59,7 @@ fn a_malformed_tools_call_never_reaches_the_server() {
 }
 
 #[test]
-fn a_call_that_strict_reading_refuses_is_answered_under_its_id_and_counts_as_a_call() {
+fn malformed_call_is_answered_under_its_id() {
     let call = |args: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"search","arguments":{args}}}}}"#
@@ -150,7 +150,7 @@ fn an_id_that_is_null_fractional_or_structured_is_refused() {
 }
 
 #[test]
-fn an_id_that_is_in_use_is_refused_and_the_first_request_keeps_its_answer() {
+fn refusal_under_an_id_in_use_waits_for_its_answer() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
@@ -230,7 +230,7 @@ fn a_batch_is_refused_whole() {
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn malformed_message_is_refused() {
     refused(&[
         ("7", Value::Null, -32600, "NOT_AN_OBJECT", "NOT_AN_OBJECT"),
         ("hello", Value::Null, -32700, "JSON_UNEXPECTED_BYTE", "JSON_UNEXPECTED_BYTE"),
@@ -259,7 +259,7 @@ fn what_is_no_message_is_refused() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_is_recorded_and_dropped_in_silence() {
+fn unexpected_answer_is_dropped_with_a_record() {
     let mut desk = Desk::open();
     desk.send(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     desk.send(r#"{"jsonrpc":"2.0","id":"a","error":{"code":1,"message":"x"}}"#);
@@ -324,7 +324,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn whatever_a_client_writes_the_server_gets_whole_canonical_messages_of_allowed_methods_only(
+    fn server_gets_only_canonical_allowed_messages(
         lines in prop::collection::vec(any_message(), 1..20),
     ) {
         let mut desk = Desk::open();
@@ -356,7 +356,7 @@ fn blank_lines_and_line_ends_of_both_kinds_do_no_harm() {
 }
 
 #[test]
-fn a_made_up_method_goes_on_record_without_what_could_break_a_line_or_a_terminal() {
+fn invented_method_name_is_recorded_escaped() {
     let mut desk = Desk::open();
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"a\u001b[2J\n\u202e"}"#);
     desk.client_got();

@@ -12,7 +12,7 @@ use super::plans::{planned, submit};
 use crate::GatewayEnd;
 
 #[test]
-fn when_the_server_dies_every_outstanding_request_gets_an_error_and_calls_are_unknown() {
+fn server_death_fails_every_outstanding_request() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
@@ -82,7 +82,7 @@ fn a_client_that_ends_because_the_server_did_ended_second() {
 }
 
 #[test]
-fn a_call_that_waits_for_its_decision_when_the_server_dies_never_runs() {
+fn server_death_cancels_an_undecided_call() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.server_got();
@@ -93,7 +93,7 @@ fn a_call_that_waits_for_its_decision_when_the_server_dies_never_runs() {
 }
 
 #[test]
-fn a_call_that_is_being_decided_when_the_server_dies_is_on_record_before_the_gateway_has_ended() {
+fn call_decided_during_server_death_is_recorded() {
     let ((deciding, begun), (go_on, told)) = (channel(), channel());
     let told = Mutex::new(told);
     let mut desk = Desk::with(Setup {
@@ -116,7 +116,7 @@ fn a_call_that_is_being_decided_when_the_server_dies_is_on_record_before_the_gat
 }
 
 #[test]
-fn a_message_that_was_cut_off_by_the_servers_death_is_not_passed_on() {
+fn message_cut_by_server_death_is_not_forwarded() {
     let mut desk = Desk::open();
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     desk.server_got();
@@ -127,7 +127,7 @@ fn a_message_that_was_cut_off_by_the_servers_death_is_not_passed_on() {
 }
 
 #[test]
-fn when_the_client_leaves_the_server_hears_of_it_and_its_last_answers_are_delivered() {
+fn last_answers_are_delivered_after_the_client_leaves() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
@@ -141,7 +141,7 @@ fn when_the_client_leaves_the_server_hears_of_it_and_its_last_answers_are_delive
 }
 
 #[test]
-fn the_last_answer_is_delivered_however_long_its_outcome_takes_to_record() {
+fn slow_outcome_record_does_not_lose_the_last_answer() {
     let outcome_takes = std::time::Duration::from_millis(300);
     let mut desk = Desk::with(Setup { outcome_takes, ..Setup::default() });
     desk.call(1, "search", &json!({ "q": "x" }));
@@ -159,7 +159,7 @@ fn the_last_answer_is_delivered_however_long_its_outcome_takes_to_record() {
 }
 
 #[test]
-fn a_client_that_writes_all_at_once_and_leaves_gets_all_its_answers() {
+fn client_that_writes_all_at_once_gets_every_answer() {
     let lines = concat!(
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"summarize\"}}\n",
         "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"made_up\"}}"
@@ -176,7 +176,7 @@ fn a_client_that_writes_all_at_once_and_leaves_gets_all_its_answers() {
 }
 
 #[test]
-fn answers_are_waited_for_only_so_long_after_the_client_has_left() {
+fn drain_after_the_client_left_is_limited() {
     let short = |limits: crate::GatewayLimits| {
         limits.with_drain(countersign_core::Millis::new(100).unwrap()).unwrap()
     };
@@ -190,7 +190,7 @@ fn answers_are_waited_for_only_so_long_after_the_client_has_left() {
 }
 
 #[test]
-fn a_client_that_stops_reading_for_good_ends_the_gateway() {
+fn client_that_stops_reading_ends_the_gateway() {
     let (client_in, client) = io::pipe().unwrap();
     let mut desk = Desk::with_client_that_is_deaf(Setup::default(), client_in);
     desk.serve(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);

@@ -112,7 +112,7 @@ fn a_call_that_is_answered_by_a_question_is_unknown() {
 }
 
 #[test]
-fn a_result_that_says_complete_passes() {
+fn result_of_type_complete_passes() {
     let mut desk = Desk::open();
     let id = call_in_flight(&mut desk);
     let result = json!({ "content": [], "resultType": "complete", "structuredContent": { "task": 1 } });

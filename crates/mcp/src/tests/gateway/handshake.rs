@@ -160,7 +160,7 @@ fn server_is_recorded_as_it_describes_itself() {
 }
 
 #[test]
-fn server_that_says_nothing_of_itself_is_recorded() {
+fn server_without_readable_info_is_recorded() {
     let mut desk = fresh();
     desk.send(&initialize("one"));
     server_answers(

@@ -23,7 +23,7 @@ fn call_that_was_held_too_long_is_not_sent() {
 }
 
 #[test]
-fn answer_says_that_the_approval_is_spent() {
+fn refusal_states_that_the_approval_is_spent() {
     let mut desk = hasty();
     let args = json!({ "ticket": 7 });
     desk.call(1, "refund", &args);

@@ -25,7 +25,7 @@ fn changed(name: &str) -> Value {
 }
 
 #[test]
-fn a_list_of_tools_shows_disclosed_tools_only_and_keeps_them_as_they_are() {
+fn tool_list_shows_only_disclosed_tools() {
     let mut desk = Desk::open();
     let mut tools = definitions();
     tools[0]["vendor/x"] = json!({ "y": [1.5, null] });
@@ -37,7 +37,7 @@ fn a_list_of_tools_shows_disclosed_tools_only_and_keeps_them_as_they_are() {
 }
 
 #[test]
-fn a_filtered_list_keeps_the_bytes_of_what_stays() {
+fn filtered_list_keeps_the_remaining_bytes() {
     let mut desk = Desk::open();
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
     let wire = desk.wire_id();
@@ -69,7 +69,7 @@ fn pages_keep_their_cursor_and_their_other_members() {
 }
 
 #[test]
-fn an_answer_that_is_no_list_of_tools_is_an_error_and_an_error_passes() {
+fn malformed_tool_list_is_an_error() {
     let mut desk = Desk::open();
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
     let wire = desk.wire_id();
@@ -84,7 +84,7 @@ fn an_answer_that_is_no_list_of_tools_is_an_error_and_an_error_passes() {
 }
 
 #[test]
-fn a_rug_pull_hides_the_tool_and_refuses_its_calls_until_it_is_itself_again() {
+fn changed_definition_hides_the_tool_until_restored() {
     let mut desk = Desk::open();
     client_lists(&mut desk, &definitions());
     desk.call(1, "summarize", &json!({}));
@@ -119,7 +119,7 @@ fn a_rug_pull_without_notice_shows_at_the_clients_next_list() {
 }
 
 #[test]
-fn two_tools_under_one_name_are_neither_shown_nor_called_where_the_name_is_pinned() {
+fn pinned_tool_listed_twice_is_hidden() {
     let mut desk = Desk::open();
     let mut tools = definitions();
     let twin = changed("summarize")[2].clone();
@@ -168,7 +168,7 @@ fn a_pinned_tool_that_the_server_does_not_list_is_refused() {
 }
 
 #[test]
-fn a_server_that_never_lists_its_tools_gets_no_call_to_a_pinned_one() {
+fn pinned_tool_of_a_silent_server_gets_no_call() {
     let mut desk = Desk::with(Setup::default());
     desk.call(1, "summarize", &json!({}));
     let asked = desk.server_got();
@@ -183,7 +183,7 @@ fn a_server_that_never_lists_its_tools_gets_no_call_to_a_pinned_one() {
 const NOT_SEEN: &str = "the server's definition was not seen";
 
 #[test]
-fn the_record_tells_a_definition_that_was_not_seen_from_one_that_is_another() {
+fn record_distinguishes_unseen_from_changed_definitions() {
     let mut desk = Desk::open();
     client_lists(&mut desk, &definitions());
     desk.call(1, "summarize", &json!({}));
@@ -212,7 +212,7 @@ fn the_record_tells_a_definition_that_was_not_seen_from_one_that_is_another() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test measures how long calls wait")]
-fn a_list_that_failed_is_not_asked_for_again_at_once_and_is_later() {
+fn failed_tool_list_is_not_requested_again_at_once() {
     let mut desk =
         Desk::with(Setup::default().limits(|limits| limits.with_list_wait(Millis::from_secs(2)).unwrap()));
     desk.call(1, "summarize", &json!({}));
@@ -232,7 +232,7 @@ fn a_list_that_failed_is_not_asked_for_again_at_once_and_is_later() {
 }
 
 #[test]
-fn a_tool_that_is_not_pinned_runs_although_the_server_cannot_list_and_is_asked_only_once() {
+fn unpinned_tool_runs_without_a_tool_list() {
     let mut desk = Desk::open();
     desk.call(1, "search", &json!({ "q": "x" }));
     let asked = desk.server_got();
@@ -270,7 +270,7 @@ fn a_cursor_that_never_ends_is_given_up() {
 }
 
 #[test]
-fn a_definition_with_a_number_that_cannot_be_kept_is_no_definition() {
+fn definition_with_an_inexact_number_is_unreadable() {
     let mut desk = Desk::open();
     desk.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
     let wire = desk.wire_id();

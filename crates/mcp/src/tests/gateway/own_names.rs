@@ -49,7 +49,7 @@ fn our_names_elsewhere_are_data() {
 }
 
 #[test]
-fn our_names_are_cut_from_what_a_server_says_unasked() {
+fn own_names_are_stripped_from_unsolicited_messages() {
     let mut desk = Desk::open();
     let meta = json!({ "dev.countersign/decision": 1, "progressToken": 1 });
     let message = json!({ "level": "info", "data": [{ "_meta": meta }], "_meta": meta });

@@ -99,7 +99,7 @@ fn a_cancelled_request_of_the_client_passes_as_cancelled() {
 }
 
 #[test]
-fn a_cancelled_request_of_the_server_passes_as_cancelled_and_its_late_answer_does_not() {
+fn late_answer_to_a_cancelled_request_is_dropped() {
     let mut desk = Desk::open();
     desk.serve(r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
     desk.client_got();
@@ -112,7 +112,7 @@ fn a_cancelled_request_of_the_server_passes_as_cancelled_and_its_late_answer_doe
 }
 
 #[test]
-fn the_gateways_own_metadata_is_taken_off_every_message_of_the_client() {
+fn own_metadata_is_stripped_from_client_messages() {
     let mut desk = Desk::open();
     desk.send(
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"dev.countersign/ask":"g","progressToken":1}}}"#,

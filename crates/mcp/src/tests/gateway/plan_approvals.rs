@@ -26,7 +26,7 @@ fn with_a_refund(amount: u32) -> Value {
 }
 
 #[test]
-fn a_plan_with_a_step_that_needs_approval_is_approved_once_as_a_whole() {
+fn plan_is_approved_once_as_a_whole() {
     let mut desk = planned();
     submit(&mut desk, 1, &with_a_refund(10));
     desk.list(&definitions());
@@ -58,7 +58,7 @@ fn a_plan_with_a_step_that_needs_approval_is_approved_once_as_a_whole() {
 }
 
 #[test]
-fn a_plan_without_such_a_step_is_approved_where_the_operator_wants_every_plan_approved() {
+fn operator_can_require_approval_of_every_plan() {
     let mut desk = Desk::with(Setup::default().patient().plans(PlanApprovals::Always));
     submit(&mut desk, 1, &json!([search("a")]));
     desk.list(&definitions());
@@ -69,7 +69,7 @@ fn a_plan_without_such_a_step_is_approved_where_the_operator_wants_every_plan_ap
 }
 
 #[test]
-fn what_is_submitted_while_a_plan_runs_amends_it_once_it_is_approved() {
+fn submission_during_a_plan_amends_it() {
     let mut desk = planned();
     submit(&mut desk, 1, &json!([search("a"), search("b")]));
     desk.list(&definitions());
@@ -109,7 +109,7 @@ fn an_approved_amendment_is_of_the_place_where_the_plan_stood() {
 }
 
 #[test]
-fn after_a_reload_of_the_registry_an_approved_amendment_is_the_way_on() {
+fn amendment_continues_a_plan_after_a_reload() {
     let mut desk = planned();
     submit(&mut desk, 1, &json!([search("a"), search("b")]));
     desk.list(&definitions());
@@ -127,7 +127,7 @@ fn after_a_reload_of_the_registry_an_approved_amendment_is_the_way_on() {
 }
 
 #[test]
-fn a_plan_that_was_approved_under_another_registry_is_asked_about_anew() {
+fn registry_reload_voids_the_approval_of_a_plan() {
     let mut desk = planned();
     submit(&mut desk, 1, &with_a_refund(10));
     desk.list(&definitions());
@@ -140,7 +140,7 @@ fn a_plan_that_was_approved_under_another_registry_is_asked_about_anew() {
 }
 
 #[test]
-fn a_plan_whose_tool_changed_after_the_approval_is_asked_about_anew() {
+fn changed_tool_voids_the_approval_of_a_plan() {
     let mut desk = planned();
     submit(&mut desk, 1, &with_a_refund(10));
     desk.list(&definitions());
@@ -158,7 +158,7 @@ fn a_plan_whose_tool_changed_after_the_approval_is_asked_about_anew() {
 }
 
 #[test]
-fn a_plan_that_was_denied_or_whose_time_is_over_is_not_asked_about_again() {
+fn denied_or_expired_plan_is_not_asked_about_again() {
     let mut desk = planned();
     let unlock = |line: &Value| line["result"]["_meta"]["dev.countersign/decision"]["unlock"].clone();
     submit(&mut desk, 1, &with_a_refund(10));
@@ -189,7 +189,7 @@ fn a_plan_that_was_denied_or_whose_time_is_over_is_not_asked_about_again() {
 }
 
 #[test]
-fn a_plan_that_a_person_approves_has_its_steps_whatever_was_said_to_one_of_them_alone() {
+fn plan_approval_overrides_the_denial_of_a_step() {
     let mut desk = planned();
     desk.call(1, "refund", &json!({ "amount": 10, "ticket": 7 }));
     desk.list(&definitions());
@@ -205,7 +205,7 @@ fn a_plan_that_a_person_approves_has_its_steps_whatever_was_said_to_one_of_them_
 }
 
 #[test]
-fn a_plan_that_nobody_can_be_asked_about_is_refused_with_its_record() {
+fn plan_beyond_the_approval_limit_is_refused() {
     let mut desk = planned();
     submit(&mut desk, 1, &with_a_refund(1));
     desk.list(&definitions());
@@ -223,7 +223,7 @@ fn a_plan_that_nobody_can_be_asked_about_is_refused_with_its_record() {
 }
 
 #[test]
-fn a_step_that_needs_an_approval_of_its_own_is_asked_about_when_it_comes() {
+fn step_that_needs_approval_is_asked_about_in_turn() {
     let mut desk = Desk::with(Setup { plan: Some(with_a_refund(10)), ..Setup::default().patient() });
     desk.call(1, "search", &json!({ "q": "a" }));
     desk.list(&definitions());
@@ -238,7 +238,7 @@ fn a_step_that_needs_an_approval_of_its_own_is_asked_about_when_it_comes() {
 }
 
 #[test]
-fn nobody_is_asked_to_approve_a_plan_that_is_over_before_it_began() {
+fn plan_past_its_goal_or_session_is_not_asked_about() {
     let refused = |desk: &mut Desk, code: &str| {
         submit(desk, 1, &with_a_refund(10));
         assert_eq!(desk.refusal().1, code);
@@ -254,7 +254,7 @@ fn nobody_is_asked_to_approve_a_plan_that_is_over_before_it_began() {
 }
 
 #[test]
-fn nobody_is_asked_to_approve_a_plan_or_an_amendment_of_an_agent_in_quarantine() {
+fn plan_of_a_quarantined_agent_is_not_asked_about() {
     let store = Arc::new(MemoryQuarantines::new());
     let stats = CallStats::new().kept_in(Arc::clone(&store) as Arc<dyn Quarantines>);
     let setup = Setup { stats, ..Setup::default().patient().plans(PlanApprovals::Always) };

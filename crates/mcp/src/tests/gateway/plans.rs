@@ -61,7 +61,7 @@ fn decisions(desk: &Desk) -> Vec<(String, String, Option<String>, Option<u64>)> 
 }
 
 #[test]
-fn a_submitted_plan_runs_in_order_and_is_finished_on_record() {
+fn submitted_plan_runs_in_order_to_a_recorded_finish() {
     let mut desk = planned();
     let open = json!({ "tool": "desk:search", "args": { "q": "<DYNAMIC>" }, "description": "the answer" });
     submit(&mut desk, 1, &json!([search("a"), open]));
@@ -114,7 +114,7 @@ fn the_tool_is_listed_only_where_plans_may_be_submitted() {
 }
 
 #[test]
-fn where_no_plans_may_be_submitted_the_tool_is_as_unknown_as_any() {
+fn submit_tool_is_undisclosed_if_plans_are_disabled() {
     let mut desk = Desk::open();
     submit(&mut desk, 1, &json!([search("a")]));
     assert_eq!(desk.refusal().1, "UNDISCLOSED_TOOL");
@@ -190,7 +190,7 @@ fn a_call_that_is_not_the_plans_next_one_ends_the_plan() {
 }
 
 #[test]
-fn the_step_that_a_client_names_is_asked_for_and_taken_off() {
+fn plan_step_named_by_the_client_is_enforced() {
     let mut desk = planned();
     submit(&mut desk, 1, &json!([search("a"), search("a"), search("a")]));
     desk.list(&definitions());
@@ -207,7 +207,7 @@ fn the_step_that_a_client_names_is_asked_for_and_taken_off() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_committed_is_refused_with_its_code_and_is_on_record_once() {
+fn refused_plan_is_recorded_once_with_its_code() {
     let mut desk = planned();
     desk.call(0, "summarize", &json!({}));
     desk.list(&definitions());
@@ -274,7 +274,7 @@ fn a_session_without_a_goal_takes_no_plan() {
 }
 
 #[test]
-fn a_goal_that_comes_with_a_plan_is_the_pinned_one_or_the_plan_is_refused() {
+fn plan_with_another_goal_is_refused() {
     let mut desk = planned();
     let args = json!({ "steps": [search("a")] });
     let restated = |goal: &str| json!({ "dev.countersign/ask": goal });

@@ -86,7 +86,7 @@ fn request_ids(desk: &Desk) -> Vec<Option<String>> {
 }
 
 #[test]
-fn what_travels_among_the_arguments_is_taken_off_even_where_no_proposal_is_looked_at() {
+fn reserved_members_are_stripped_without_proposals() {
     let mut desk = Desk::open();
     let args = json!({ "q": "x", "deep": { "__pic": 1 } });
     let sent =
@@ -119,7 +119,7 @@ fn a_correlating_id_that_is_none_is_refused() {
 }
 
 #[test]
-fn an_approval_is_of_the_call_without_what_travels_beside_it() {
+fn approval_binds_the_call_without_reserved_members() {
     let mut desk = Desk::open();
     let args = json!({ "ticket": 7 });
     desk.call(1, "refund", &with(args.clone(), "__pic", &json!({ "first": 1 })));
@@ -172,7 +172,7 @@ fn a_client_names_its_call_until_an_approval_does() {
 }
 
 #[test]
-fn a_call_that_somebody_attested_to_runs_once_and_the_server_sees_nothing_of_it() {
+fn attested_call_runs_only_once() {
     let mut desk = desk();
     let meta = |more: Value| {
         let mut meta = json!({ "dev.countersign/ask": GOAL, "dev.countersign/call_id": "c-77" });
@@ -237,7 +237,7 @@ fn a_proposal_that_is_null_or_text_is_refused() {
 }
 
 #[test]
-fn answer_says_that_the_attestation_is_spent() {
+fn refusal_states_that_the_attestation_is_spent() {
     let mut desk = desk_holding(Some(Millis::ZERO));
     let meta = json!({ "dev.countersign/ask": GOAL, "dev.countersign/call_id": "c-77" });
     let attested = with(mail(), "__pic", &attested(&desk, "c-77"));

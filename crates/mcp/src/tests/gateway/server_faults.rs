@@ -82,7 +82,7 @@ fn a_request_of_the_server_under_an_id_in_use_is_refused() {
 }
 
 #[test]
-fn what_a_server_prints_besides_messages_is_dropped_and_recorded() {
+fn stray_server_output_is_dropped_with_a_record() {
     let mut desk = Desk::open();
     for line in ["Server started", "[1]", r#"{"level":"info"}"#, r#"{"jsonrpc":"2.0"}"#] {
         desk.serve(line);
@@ -137,7 +137,7 @@ fn a_decision_that_the_server_forged_does_not_pass() {
 }
 
 #[test]
-fn what_stays_of_an_answer_keeps_its_bytes() {
+fn filtered_answer_keeps_the_remaining_bytes() {
     let mut desk = Desk::open();
     let call = call_in_flight(&mut desk);
     let answer = |id: &Value, ours: &str| {
@@ -233,7 +233,7 @@ fn a_server_that_floods_is_held_back_until_the_client_reads() {
 }
 
 #[test]
-fn a_server_that_asks_without_reading_is_still_read_and_loses_answers_at_worst() {
+fn server_that_never_reads_is_still_read_from() {
     let mut setup = Setup::default();
     setup.settings = setup.settings.with_refused_messages(RefusalRate::new(10_000, 1_000).unwrap());
     let mut desk = Desk::with_server_that_waits(setup);
@@ -256,7 +256,7 @@ fn a_server_that_asks_without_reading_is_still_read_and_loses_answers_at_worst()
 }
 
 #[test]
-fn a_server_that_asks_without_reading_and_a_client_that_asks_without_end_do_not_stop_each_other() {
+fn flooding_peers_do_not_block_each_other() {
     let mut desk = Desk::open();
     let mut server = desk.take_server();
     // Refused requests: the answers go back to a server that only writes for now.
