@@ -1,11 +1,14 @@
 use countersign_audit_log::{Record, StandingChange};
-use countersign_core::{AgentId, Timestamp};
+use countersign_core::{AgentId, Millis, Timestamp};
 use countersign_signals::{AlarmRule, AlarmState};
 use serde::{Deserialize, Serialize};
 
 use crate::conduct::{ReplayedAlarm, SavedAlarm};
 use crate::probing::{Probe, Probing, SavedProbing};
 use crate::quarantine::KeptStanding;
+
+/// Time by which entries may be ahead of the clock of the replay.
+const TOLERANCE: Millis = Millis::from_secs(300);
 
 /// Replay of one agent's records: its alarm and signals after the added entries.
 ///
@@ -50,6 +53,8 @@ pub struct AgentReplay {
     began: Option<Timestamp>,
     /// Time of the last session that ended a raised alarm, which counts no earlier decision any more.
     ended: Option<Timestamp>,
+    /// Time of the replay, if it is known.
+    now: Option<Timestamp>,
 }
 
 /// Saved state of an [`AgentReplay`]. It serialises to JSON of at most about 350 KB.
@@ -83,6 +88,15 @@ impl SavedReplay {
             && self.alarm.has_same_rule(&other.alarm)
             && self.signals.has_same_rules(&other.signals)
     }
+
+    /// Returns `true` if the state counts entries from more than five minutes after `now`, as a clock that was ahead
+    /// leaves them. It would take all entries for late ones until then: replay all entries [as of](AgentReplay::as_of)
+    /// `now` instead.
+    #[must_use]
+    pub fn is_ahead_of(&self, now: Timestamp) -> bool {
+        let last = self.latest.max(self.began).max(self.changed);
+        last.is_some_and(|last| is_ahead(last, now))
+    }
 }
 
 impl AgentReplay {
@@ -96,8 +110,18 @@ impl AgentReplay {
         probing.reset();
         let alarm = ReplayedAlarm::new(rule);
         let (raised, quarantined, latest) = (None, None, None);
-        let (changed, began, ended) = (None, None, None);
-        Self { agent, alarm, probing, raised, quarantined, lift, latest, changed, began, ended }
+        let (changed, began, ended, now) = (None, None, None, None);
+        Self { agent, alarm, probing, raised, quarantined, lift, latest, changed, began, ended, now }
+    }
+
+    /// Sets the present time. An entry from more than five minutes later was recorded by a clock that was ahead. It then
+    /// counts at the time of the latest entry before it, and for no signal.
+    ///
+    /// Without it, one such entry makes all later ones late until its time comes.
+    #[must_use]
+    pub const fn as_of(mut self, now: Timestamp) -> Self {
+        self.now = Some(now);
+        self
     }
 
     /// Resumes a saved replay; `None` if it is of another agent or other rules, or if it counts entries from after a
@@ -133,26 +157,38 @@ impl AgentReplay {
             Record::Session(session)
                 if session.agent == self.agent && session.code.is_none() && !session.renewed =>
             {
-                self.began = self.began.max(Some(session.time));
+                self.began = self.began.max(Some(self.dated(session.time)));
                 self.end_raised();
             }
-            Record::Decision(call) if call.agent == self.agent && self.counts(call.time) => {
-                if self.ended <= Some(call.time) && self.alarm.replay(entry) == AlarmState::Raised {
-                    self.raise(call.time);
+            Record::Decision(call) if call.agent == self.agent => {
+                let time = self.dated(call.time);
+                if !self.counts(time) {
+                    return;
                 }
-                if let Some(probe) = Probe::of_record(call) {
-                    self.probing.replay(call.time, probe);
+                if self.ended <= Some(time) && self.alarm.replay(entry) == AlarmState::Raised {
+                    self.raise(time);
                 }
-                self.end_late();
-            }
-            Record::Refused(sum) if sum.agent.as_ref() == Some(&self.agent) && self.counts(sum.to) => {
-                if self.ended <= Some(sum.to) && self.alarm.replay(entry) == AlarmState::Raised {
-                    self.raise(sum.time);
+                if let Some(probe) = Probe::of_record(call).filter(|_| time == call.time) {
+                    self.probing.replay(time, probe);
                 }
                 self.end_late();
             }
-            Record::Standing(change) if change.agent == self.agent && self.changed <= Some(change.time) => {
-                self.changed = Some(change.time);
+            Record::Refused(sum) if sum.agent.as_ref() == Some(&self.agent) => {
+                let to = self.dated(sum.to);
+                if !self.counts(to) {
+                    return;
+                }
+                if self.ended <= Some(to) && self.alarm.replay(entry) == AlarmState::Raised {
+                    self.raise(self.dated(sum.time));
+                }
+                self.end_late();
+            }
+            Record::Standing(change) if change.agent == self.agent => {
+                let time = self.dated(change.time);
+                if self.changed > Some(time) {
+                    return;
+                }
+                self.changed = Some(time);
                 if self.alarm.replay(entry) == AlarmState::Steady {
                     self.raised = None;
                 }
@@ -160,7 +196,7 @@ impl AgentReplay {
                 if is_lifted && self.quarantined.is_some() {
                     self.probing.reset();
                 }
-                self.quarantined = (!is_lifted).then_some(change.time);
+                self.quarantined = (!is_lifted).then_some(time);
             }
             Record::Session(_)
             | Record::Decision(_)
@@ -212,6 +248,16 @@ impl AgentReplay {
         self.raised.get_or_insert(self.latest.map_or(time, |latest| latest.max(time)));
     }
 
+    /// Returns the time at which an entry counts.
+    fn dated(&self, time: Timestamp) -> Timestamp {
+        match self.now {
+            Some(now) if is_ahead(time, now) => {
+                self.latest.max(self.began).max(self.changed).unwrap_or(Timestamp::EPOCH)
+            }
+            _ => time,
+        }
+    }
+
     fn lifted(&self) -> Option<Timestamp> {
         self.lift.as_ref().map(|lift| lift.change.time)
     }
@@ -228,4 +274,8 @@ impl AgentReplay {
         self.probing.reset();
         (self.raised, self.ended) = (None, None);
     }
+}
+
+fn is_ahead(time: Timestamp, now: Timestamp) -> bool {
+    time > now.saturating_add(TOLERANCE)
 }

@@ -102,6 +102,7 @@ fn state_that_does_not_fit_is_replaced_by_all_entries() {
         (changed("/replay/alarm/score", json!(9_999_999)), rules),
         (changed("/replay/signals/undisclosed/count", json!(7)), rules),
         (changed("/replay/agent", json!("reader")), rules),
+        (changed("/replay/latest", json!(1_u64 << 42)), "saved by a clock that was ahead"),
         (changed(&format!("{place}/size"), json!(size - 1)), forked),
         (changed(&format!("{place}/size"), json!(size + 1)), forked),
         (changed(&format!("{place}/root"), json!("00".repeat(32))), forked),

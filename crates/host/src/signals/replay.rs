@@ -17,6 +17,7 @@ use crate::record::{RecordLogs, ReplayedLog};
 use crate::report::Reporter;
 use crate::shown::shown_id;
 use crate::states::side_rebuilt;
+use crate::time::now;
 
 /// Format identifier of the state.
 const FORMAT: &str = "countersign-alarm-1";
@@ -249,9 +250,13 @@ impl AlarmKeeper {
     }
 
     fn resume_one(&self, state: &KeptAlarm) -> Result<AgentReplay, String> {
+        let now = now().map_err(|failure| failure.line())?;
+        if state.replay.is_ahead_of(now) {
+            return Err("its state was saved by a clock that was ahead".to_owned());
+        }
         let resumed = self.stats.resume_replay(&self.agent, &state.replay);
         let resumed = resumed.map_err(|error| HostError::from(error).line())?;
-        Ok(resumed.ok_or("its state is of other rules, or of another lift")?)
+        Ok(resumed.ok_or("its state is of other rules, or of another lift")?.as_of(now))
     }
 }
 
@@ -290,10 +295,12 @@ fn replay_whole(
     record: &RecordLogs,
     logs: &[ReplayedLog],
 ) -> Result<ReplayedRecord, HostError> {
-    replay_behind(stats.replay(agent)?, BTreeMap::new(), logs, record.reporter()).map_err(|failure| {
-        // The log that does not verify has the more precise failure.
-        record.verify_others().err().unwrap_or(failure)
-    })
+    replay_behind(stats.replay(agent)?.as_of(now()?), BTreeMap::new(), logs, record.reporter()).map_err(
+        |failure| {
+            // The log that does not verify has the more precise failure.
+            record.verify_others().err().unwrap_or(failure)
+        },
+    )
 }
 
 /// Replays the entries after these positions, merged by time: first the synced ones, then the others.

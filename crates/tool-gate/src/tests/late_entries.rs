@@ -125,3 +125,50 @@ fn late_session_does_not_end_a_later_signal() {
     let raised: Vec<_> = (0..20).map(|n| refused(10 + n, UndisclosedTool)).collect();
     assert_eq!(replayed(&[&first, &raised, &late]), replayed(&[&first, &late, &raised]));
 }
+
+/// A clock that is a year ahead.
+const AHEAD: u32 = 31_536_000;
+
+/// Returns the state after these entries, as of the 100th second.
+fn replayed_today(parts: &[&[Record]]) -> serde_json::Value {
+    let mut replay = CallStats::new().replay(&agent()).unwrap().as_of(at(100));
+    parts.concat().iter().for_each(|entry| replay.add(entry));
+    serde_json::to_value(replay.save()).unwrap()
+}
+
+fn probes(seconds: u32, times: u32) -> Vec<Record> {
+    (0..times).map(|n| refused(seconds.checked_add(n).unwrap(), UndisclosedTool)).collect()
+}
+
+#[test]
+fn probes_count_behind_a_call_of_a_clock_that_was_ahead() {
+    let ahead = [refused(AHEAD, UndisclosedTool)];
+    let saved = replayed_today(&[&[session(0)], &ahead, &probes(10, 10), &[session(30)], &probes(40, 10)]);
+    assert!(saved["signals"]["undisclosed"]["raised"].is_number(), "{saved}");
+}
+
+#[test]
+fn refusals_count_behind_a_session_of_a_clock_that_was_ahead() {
+    let saved = replayed_today(&[&[session(0)], &nine(10), &[session(AHEAD)], &nine(40)]);
+    assert!(saved["raised"].is_number(), "{saved}");
+}
+
+#[test]
+fn session_ends_an_alarm_that_a_clock_ahead_raised() {
+    let saved = replayed_today(&[&[session(0)], &nine(AHEAD), &[session(30)]]);
+    assert!(saved["raised"].is_null() && saved["alarm"]["score"] == 0, "{saved}");
+}
+
+#[test]
+fn standing_counts_behind_one_of_a_clock_that_was_ahead() {
+    let saved = replayed_today(&[&[standing(AHEAD, Quarantined), standing(20, Lifted)]]);
+    assert!(saved["quarantined"].is_null(), "{saved}");
+}
+
+#[test]
+fn state_of_a_clock_that_was_ahead_is_known_as_such() {
+    for entry in [session(AHEAD), refused(AHEAD, ArgsSchema), standing(AHEAD, Quarantined)] {
+        let saved = replayed(&[&[entry]]);
+        assert!(saved.is_ahead_of(at(100)) && !saved.is_ahead_of(at(AHEAD)), "{saved:?}");
+    }
+}
