@@ -56,6 +56,18 @@ pub enum AuditError {
         /// The reason.
         source: LogStateError,
     },
+    /// The origin of a new log is that of another log's numbered log, and two logs under one origin are a fork.
+    #[error(
+        "the origin `{origin}` is that of a numbered log of `{first}`, which the state `{state}` knows: choose another"
+    )]
+    Origin {
+        /// The new log's origin.
+        origin: String,
+        /// Origin of the other log.
+        first: String,
+        /// File that holds the state.
+        state: String,
+    },
     /// The folder has a closing note, so no log in it may continue.
     #[error(
         "the log was closed: run `countersign audit retire` again to finish that, or name the folder of the log that goes on \
@@ -93,6 +105,7 @@ impl AuditError {
             Self::Unavailable(_) => "AUDIT_UNAVAILABLE",
             Self::Locked => "AUDIT_LOCKED",
             Self::Closed => "AUDIT_CLOSED",
+            Self::Origin { .. } => "AUDIT_ORIGIN",
             Self::Corrupt { .. } => "AUDIT_CORRUPT",
             Self::Replaced | Self::LockReplaced => "AUDIT_REPLACED",
             Self::Write(_) | Self::TooLong => "AUDIT_WRITE",

@@ -70,8 +70,13 @@ impl LogNumber {
     #[must_use]
     pub fn of_note(note: &str, first: &KeyName) -> Self {
         let origin = note.lines().next().unwrap_or_default();
-        let number = origin.strip_prefix(first.as_str()).and_then(|rest| rest.strip_prefix('/'));
-        number.and_then(|number| number.parse().ok()).unwrap_or(Self::FIRST)
+        Self::of_origin(origin, first.as_str()).unwrap_or(Self::FIRST)
+    }
+
+    /// Returns the number of the numbered log that has this origin beside the first log; `None` if the origin is not
+    /// derived from the first log's.
+    pub(crate) fn of_origin(origin: &str, first: &str) -> Option<Self> {
+        origin.strip_prefix(first)?.strip_prefix('/')?.parse().ok()
     }
 }
 

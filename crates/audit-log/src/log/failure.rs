@@ -27,6 +27,7 @@ impl Failure {
             AuditError::Locked
             | AuditError::Poisoned
             | AuditError::Closed
+            | AuditError::Origin { .. }
             | AuditError::Log(_)
             | AuditError::Older(_)
             | AuditError::NotContinued { .. }

@@ -463,11 +463,7 @@ fn closed(
 
 /// Refuses an origin that belongs or belonged to a log, and one that a numbered log next to it would have.
 fn require_new(first: &LogKey, next: &KeyName, states: &LogStates) -> Result<(), RetireError> {
-    let derived = |name: &str, of: &str| {
-        name.strip_prefix(of)
-            .and_then(|rest| rest.strip_prefix('/'))
-            .is_some_and(|rest| rest.parse::<LogNumber>().is_ok())
-    };
+    let derived = |name: &str, of: &str| LogNumber::of_origin(name, of).is_some();
     let is_used =
         |used: &str| used == next.as_str() || derived(used, next.as_str()) || derived(next.as_str(), used);
     if is_used(first.origin().as_str()) || states.origins().any(is_used) {

@@ -23,7 +23,8 @@ impl Log {
     /// ([`LogNumber`]). Each log gets the known checkpoints of its own origin.
     ///
     /// # Errors
-    /// [`OpenLogError`]: as [`Log::open`]; [`AuditError::Locked`] if every number is in use.
+    /// [`OpenLogError`]: as [`Log::open`]; [`AuditError::Locked`] if every number is in use; [`AuditError::Origin`] if the
+    /// folder holds no log and the state knows one whose numbered log has this origin.
     pub fn open_shared(
         folder: impl AsRef<Path>,
         options: LogOptions,
@@ -154,6 +155,9 @@ fn open_from(
     require_not_closed(folder).map_err(failed_first)?;
     let first_key = options.log_key();
     let first_keeper = Keeper::new(&options, Some(folder)).map_err(failed_first)?;
+    if let Some(keeper) = &first_keeper {
+        keeper.require_origin(folder).map_err(failed_first)?;
+    }
     // why: if no state knows the log, a folder that is retired from here on would be begun anew.
     let may_make = first_keeper.is_some() || folder.symlink_metadata().is_err();
     let require_first = || {

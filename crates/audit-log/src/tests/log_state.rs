@@ -336,3 +336,27 @@ fn a_log_made_in_vain_leaves_no_state() {
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     assert_eq!(Log::open(&path, options()).unwrap().start(), LogStart::Begun);
 }
+
+#[test]
+fn origin_of_a_numbered_log_begins_no_other_log() {
+    let (place, path) = place();
+    let state = place.path().join("record.state");
+    drop(Log::open_shared(&path, options().state(&state)).unwrap());
+    let second = "2".parse::<LogNumber>().unwrap().origin(&origin()).unwrap();
+    let other = place.path().join("other");
+    let error =
+        Log::open_shared(&other, LogOptions::new(second, signing()).state(&state)).map(drop).unwrap_err();
+    assert_eq!(error.source.code(), "AUDIT_ORIGIN");
+    assert!(!other.exists());
+}
+
+#[test]
+fn log_under_the_origin_of_a_numbered_one_goes_on() {
+    let (place, path) = place();
+    let state = place.path().join("record.state");
+    let second = || LogOptions::new("2".parse::<LogNumber>().unwrap().origin(&origin()).unwrap(), signing());
+    let other = place.path().join("other");
+    drop(Log::open_shared(&other, second().state(&state)).unwrap());
+    drop(Log::open_shared(&path, options().state(&state)).unwrap());
+    assert!(Log::open_shared(&other, second().state(&state)).is_ok());
+}
