@@ -217,6 +217,12 @@ impl Log {
         }
     }
 
+    /// Returns when an entry counts as kept.
+    #[must_use]
+    pub const fn durability(&self) -> Durability {
+        self.options.durability
+    }
+
     /// Assigns a number to a record and adds it to the open batch. The record counts once [`Pending::wait`] has
     /// returned.
     ///

@@ -210,6 +210,59 @@ fn numbered_log_behind_its_state_stops_the_start() {
     assert_eq!(session(&bench, 0), "");
 }
 
+const NUMBERED: &str = "log/1/000000000001.jsonl";
+
+#[test]
+fn damage_in_a_numbered_log_stops_the_replay() {
+    let bench = quarantining();
+    two_sessions(&bench, 3);
+    ["record.state", STORE].iter().for_each(|file| std::fs::remove_file(bench.path(file)).unwrap());
+    let text = bench.read(NUMBERED);
+    assert!(text.contains("{\"seq\":3,"), "{text}");
+    bench.write(NUMBERED, text.replacen("{\"seq\":3,", "{\"sex\":3,", 1));
+    let run = bench.run("mcp run --config gateway.toml -- sh server.sh");
+    assert!(run.code != 0 && run.err.contains("AUDIT_CORRUPT: `log/1"), "{run:?}");
+}
+
+#[test]
+fn unsigned_entries_of_a_numbered_log_do_not_count() {
+    let bench = quarantining();
+    two_sessions(&bench, 8);
+    let text = bench.read(NUMBERED);
+    let seq = |line: &str| serde_json::from_str::<Value>(line).ok().and_then(|line| line["seq"].as_u64());
+    let last = text.lines().filter_map(seq).max().unwrap();
+    let refused = text.lines().rfind(|line| line.contains("UNDISCLOSED_TOOL")).unwrap();
+    let (_, rest) = refused.split_once(',').unwrap();
+    bench.write(NUMBERED, format!("{text}{{\"seq\":{},{rest}\n", last + 1));
+    assert_eq!(session(&bench, 0), "");
+    assert_eq!(session(&bench, 1), QUARANTINED);
+}
+
+#[test]
+fn missing_log_that_the_alarm_state_covers_is_reported() {
+    let bench = quarantining();
+    two_sessions(&bench, 4);
+    std::fs::remove_dir_all(bench.path("log/1")).unwrap();
+    std::fs::remove_file(bench.path("record.state")).unwrap();
+    for _ in 0..2 {
+        let told = session(&bench, 0);
+        assert!(told.contains("warning AUDIT_MISSING: log example.com/log/1 is missing: "), "{told}");
+    }
+}
+
+#[test]
+fn state_of_a_log_that_was_begun_anew_is_reported() {
+    let bench = quarantining();
+    assert_eq!(session(&bench, 4), "");
+    std::fs::remove_dir_all(bench.path("log")).unwrap();
+    std::fs::remove_file(bench.path("record.state")).unwrap();
+    let told = session(&bench, 0);
+    assert!(
+        told.contains("replayed from all 0 entries of the record: `log`: the log does not go on"),
+        "{told}"
+    );
+}
+
 #[test]
 fn alarm_state_advances_beside_a_log_that_lags() {
     let bench = quarantining();

@@ -2,7 +2,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use countersign_audit_log::{Checkpoint, LogError, LogKey, LogNumber, LogStates, list_logs, verify_log};
+use countersign_audit_log::{
+    Checkpoint, Durability, LogError, LogKey, LogNumber, LogStates, list_logs, verify_log,
+};
 use countersign_merkle::TreeHead;
 
 use super::told::ToldLog;
@@ -82,7 +84,13 @@ impl RecordLogs {
             // Another process is beginning it.
             let Some(mut prover) = opened else { return Ok(None) };
             prover.take_rebuilt().iter().for_each(|side| self.reporter().note(&side_rebuilt(folder, side)));
-            Ok(Some((*prover.checkpoint().head(), ReadTo::Torn, synced)))
+            let head = *prover.checkpoint().head();
+            // why: entries behind the checkpoint are unsigned. Only `System` answers calls before it signs.
+            let end = match log.durability() {
+                Durability::System => ReadTo::Torn,
+                Durability::Group | Durability::Every | _ => ReadTo::Entry(head.size()),
+            };
+            Ok(Some((head, end, synced)))
         })
     }
 

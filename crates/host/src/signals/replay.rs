@@ -29,6 +29,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 10;
 const ENTRIES: u64 = 16_384;
 
+/// Number of failures in a row that lengthen the wait for the next save.
+const DOUBLINGS: u32 = 6;
+
 /// Number of configurations whose states a row keeps, and most bytes of all of them.
 const CONFIGURATIONS: usize = 4;
 const MAX_BYTES: usize = 1 << 20;
@@ -47,8 +50,8 @@ pub(crate) struct AlarmKeeper {
 struct AlarmProgress {
     /// Number of entries of the session's own log that the state covers.
     entries: u64,
-    /// The last save failed and was reported.
-    fails: bool,
+    /// Number of saves in a row that failed. The first was reported.
+    failures: u32,
     /// The last good state.
     last: Option<KeptAlarm>,
 }
@@ -103,11 +106,12 @@ impl AlarmKeeper {
         // why: other processes advance the state meanwhile, so a later text could be ahead of the logs.
         let text = keeper.read()?;
         let logs = keeper.logs.at_start()?;
+        keeper.warn_of_missing(text.as_deref(), &logs);
         let replayed = match keeper.resume(text.as_deref(), &logs) {
             Ok(replayed) => replayed,
             Err(reason) => {
                 let replayed = replay_whole(&keeper.stats, agent, &keeper.logs, &logs)?;
-                if replayed.entries > 0 {
+                if replayed.entries > 0 || text.is_some() {
                     let (agent, entries) = (shown_id(agent.as_str()), replayed.entries);
                     keeper.logs.reporter().note(&one_line(&format!(
                         "alarm of agent {agent} replayed from all {entries} entries of the record: {reason}"
@@ -125,6 +129,21 @@ impl AlarmKeeper {
         Ok(keeper)
     }
 
+    /// Reports each log that the stored state covers and that no longer exists. Its evidence stays in the state.
+    fn warn_of_missing(&self, text: Option<&str>, logs: &[ReplayedLog]) {
+        let places = self.stored(text).map(|state| state.logs).unwrap_or_default();
+        for (origin, place) in
+            places.iter().filter(|(origin, _)| logs.iter().all(|log| log.origin != **origin))
+        {
+            let text = format!(
+                "log {} is missing: the alarm's state covers {} entries of it",
+                shown_id(origin),
+                place.size()
+            );
+            self.logs.reporter().warn("AUDIT_MISSING", &one_line(&text));
+        }
+    }
+
     /// Saves the state every few seconds while the session's log is written.
     pub(crate) fn watch(this: &Arc<Self>) {
         let weak = Arc::downgrade(this);
@@ -134,7 +153,7 @@ impl AlarmKeeper {
                 std::thread::sleep(LOOK);
                 let Some(keeper) = weak.upgrade().filter(|keeper| !keeper.logs.has_ended()) else { return };
                 looks = looks.saturating_add(1);
-                if looks >= LOOKS || keeper.is_far_behind() {
+                if keeper.is_due(looks) {
                     keeper.keep();
                     looks = 0;
                 }
@@ -148,9 +167,9 @@ impl AlarmKeeper {
         }
     }
 
-    fn is_far_behind(&self) -> bool {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).entries;
-        self.logs.synced_size().saturating_sub(kept) >= ENTRIES
+    fn is_due(&self, looks: u32) -> bool {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.is_due(looks, self.logs.synced_size())
     }
 
     /// Advances the state to the last synced entries. A failure is reported once; the next start then replays more
@@ -217,15 +236,15 @@ impl AlarmKeeper {
     }
 
     fn report(&self, kept: &mut AlarmProgress, saved: Result<(), HostError>) {
-        let failed = saved.is_err();
-        if let (Err(failure), false) = (saved, kept.fails) {
+        let failures = if saved.is_err() { kept.failures.saturating_add(1) } else { 0 };
+        if let (Err(failure), 0) = (saved, kept.failures) {
             let (agent, why) = (shown_id(self.agent.as_str()), failure.line());
             let text = format!(
                 "the alarm's state of agent {agent} is not kept, and the next start replays more: {why}"
             );
             self.logs.reporter().warn(failure.code(), &text);
         }
-        kept.fails = failed;
+        kept.failures = failures;
     }
 
     /// Replays the entries after the stored state. The error is the reason why the state is unusable.
@@ -257,6 +276,16 @@ impl AlarmKeeper {
         let resumed = self.stats.resume_replay(&self.agent, &state.replay);
         let resumed = resumed.map_err(|error| HostError::from(error).line())?;
         Ok(resumed.ok_or("its state is of other rules, or of another lift")?.as_of(now))
+    }
+}
+
+impl AlarmProgress {
+    /// Returns `true` if the state is to be saved after this many checks. Each failure in a row doubles the wait, up to
+    /// some ten minutes, because a state that does not fit makes every attempt read the logs.
+    const fn is_due(&self, looks: u32, synced: u64) -> bool {
+        let doubled = if self.failures < DOUBLINGS { self.failures } else { DOUBLINGS };
+        let is_far_behind = synced.saturating_sub(self.entries) >= ENTRIES;
+        looks >= LOOKS << doubled || (self.failures == 0 && is_far_behind)
     }
 }
 
@@ -303,7 +332,8 @@ fn replay_whole(
     )
 }
 
-/// Replays the entries after these positions, merged by time: first the synced ones, then the others.
+/// Replays the entries after these positions, merged by time: first the synced ones, then the signed ones, then the
+/// others.
 fn replay_behind(
     mut replay: AgentReplay,
     mut places: BTreeMap<String, TreeHead>,
@@ -336,10 +366,28 @@ fn replay_behind(
     }
     places.retain(|_, place| place.size() > 0);
     let state = KeptAlarm { logs: places, replay: replay.save() };
-    read.read_on(logs.iter().map(|log| log.end));
-    for entry in read {
-        replay.add(&entry?.record);
-        entries = entries.saturating_add(1);
+    // why: signed entries must exist; only those behind them may be torn.
+    let ends: [fn(&ReplayedLog) -> ReadTo; 2] = [|log| ReadTo::Entry(log.head.size()), |log| log.end];
+    for end in ends {
+        read.read_on(logs.iter().map(end));
+        for entry in &mut read {
+            replay.add(&entry?.record);
+            entries = entries.saturating_add(1);
+        }
     }
     Ok(ReplayedRecord { state, replay, entries })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_saves_are_retried_ever_later() {
+        let waits = |failures| {
+            let kept = AlarmProgress { failures, ..AlarmProgress::default() };
+            (1..10_000).find(|looks| kept.is_due(*looks, ENTRIES)).unwrap()
+        };
+        assert_eq!([0, 1, 2, 6, 7, u32::MAX].map(waits), [1, 20, 40, 640, 640, 640]);
+    }
 }
