@@ -15,8 +15,7 @@ use super::writer::Writer;
 use crate::log_state::{StateStore, require_segments};
 use crate::segment::list_segments;
 use crate::{
-    AuditError, FolderDisk, GapRecord, KnownLog, LogError, LogKey, LogNumber, LogStateError, LogStateFile,
-    LogStates, list_logs,
+    AuditError, FolderDisk, GapRecord, KnownLog, LogError, LogKey, LogStateError, LogStateFile, LogStates,
 };
 
 /// The state is saved once it lags by this many records and batches, or by this time as measured by the records. A save
@@ -122,18 +121,6 @@ impl Keeper {
             Err(error) if self.known()?.is_some() => Err(self.not_continued(error)),
             _ => Ok(()),
         }
-    }
-
-    /// Refuses to begin a folder's first log under an origin that belongs to a numbered log of another folder.
-    pub(super) fn require_origin(&self, folder: &Path) -> Result<(), AuditError> {
-        let (states, own) = (self.states()?, self.key.origin().as_str());
-        let first = states.origins().find(|first| LogNumber::of_origin(own, first).is_some());
-        let Some(first) = first else { return Ok(()) };
-        let is_known = states.origins().any(|origin| origin == own);
-        if is_known || list_logs(folder).is_ok_and(|logs| !logs.is_empty()) {
-            return Ok(());
-        }
-        Err(AuditError::Origin { origin: own.to_owned(), first: first.to_owned(), state: self.name() })
     }
 
     /// Returns the error as `NotContinued` if the state is its reason.

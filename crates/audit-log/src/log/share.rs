@@ -1,6 +1,8 @@
 use std::io;
 use std::path::Path;
 
+use countersign_tlog::note::KeyName;
+
 use super::Log;
 use super::keeper::Keeper;
 use super::options::LogOptions;
@@ -10,7 +12,7 @@ use crate::log_state::require_segments;
 use crate::segment::{list_segments, read_head};
 use crate::{
     AuditError, Checkpoint, FolderDisk, KnownLog, LogError, LogKey, LogNumber, LogProver, LogStates,
-    OpenLogError, Place,
+    OpenLogError, Place, list_logs,
 };
 
 /// Number of times that a log beside this one is opened again after its state has changed: its writer can roll it back
@@ -156,7 +158,7 @@ fn open_from(
     let first_key = options.log_key();
     let first_keeper = Keeper::new(&options, Some(folder)).map_err(failed_first)?;
     if let Some(keeper) = &first_keeper {
-        keeper.require_origin(folder).map_err(failed_first)?;
+        require_origin(keeper, first_key.origin(), folder).map_err(failed_first)?;
     }
     // why: if no state knows the log, a folder that is retired from here on would be begun anew.
     let may_make = first_keeper.is_some() || folder.symlink_metadata().is_err();
@@ -225,4 +227,16 @@ fn require_first(folder: &Path, key: &LogKey, keeper: Option<&Keeper>) -> Result
     let at = Place { segment: first, line: 1, byte: 0, entry: first };
     let signed = Checkpoint::verify(&head.checkpoint, key);
     Ok(signed.map(drop).map_err(|source| LogError::Signature { at, source })?)
+}
+
+/// Refuses to begin a folder's first log under an origin that belongs to a numbered log of another folder.
+fn require_origin(keeper: &Keeper, own: &KeyName, folder: &Path) -> Result<(), AuditError> {
+    let (states, own) = (keeper.states()?, own.as_str());
+    let first = states.origins().find(|first| LogNumber::of_origin(own, first).is_some());
+    let Some(first) = first else { return Ok(()) };
+    let is_known = states.origins().any(|origin| origin == own);
+    if is_known || list_logs(folder).is_ok_and(|logs| !logs.is_empty()) {
+        return Ok(());
+    }
+    Err(AuditError::Origin { origin: own.to_owned(), first: first.to_owned(), state: keeper.name() })
 }
