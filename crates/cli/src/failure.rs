@@ -92,6 +92,7 @@ impl Failure {
     }
 
     /// Returns the message unescaped; the caller must escape it.
+    #[cfg(feature = "witness")]
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
