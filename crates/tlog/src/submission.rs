@@ -141,8 +141,8 @@ impl<'a> Submission<'a> {
         Self::with_proofs(prove, note, log, witness, cosigned)
     }
 
-    /// As [`new`](Self::new), with a function instead of the tree, for example one that calls a
-    /// [`LogProver`](crate::LogProver). It proves that the checkpoint continues from a size.
+    /// As [`new`](Self::new), with a function instead of the tree, for a caller that reads proofs out of a log's files. The
+    /// function proves that the checkpoint continues from a size.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`SubmissionError::Tree`] also if there is no such proof.
