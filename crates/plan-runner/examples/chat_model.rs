@@ -1,8 +1,10 @@
 //! Chat model: the safe flow with models behind an OpenAI-compatible endpoint. `COUNTERSIGN_CHAT_URL` (up to and including the
-//! version, `https://models.example/v1`) and `COUNTERSIGN_CHAT_MODEL` name the model; `COUNTERSIGN_CHAT_KEY` holds its key, if it
-//! needs one. Without them, the example starts a small server of its own on this machine, and prints that it does.
+//! version, `https://models.example/v1`) and `COUNTERSIGN_CHAT_MODEL` name the model; `COUNTERSIGN_CHAT_KEY` holds its key, or
+//! `COUNTERSIGN_CHAT_KEY_FILE` names a file that does, if it needs one. Without a URL, the example starts a small server of its own on this machine, and prints that it does.
 #![expect(clippy::print_stdout, reason = "an example talks to people")]
 
+#[path = "chat/client.rs"]
+mod client;
 #[path = "common/desk.rs"]
 mod desk;
 #[path = "common/thinking.rs"]
@@ -11,11 +13,12 @@ mod thinking;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-use countersign_plan_runner::ChatModel;
+use client::{ApiKey, ChatError, ChatLimits, ChatModel};
 use desk::{Desk, Failed, GOAL};
 
-/// Name of the key's variable.
+/// Names of the variables of the key.
 const KEY: &str = "COUNTERSIGN_CHAT_KEY";
+const KEY_FILE: &str = "COUNTERSIGN_CHAT_KEY_FILE";
 
 fn main() -> Result<(), Failed> {
     let (url, name) = match std::env::var("COUNTERSIGN_CHAT_URL") {
@@ -28,8 +31,7 @@ fn main() -> Result<(), Failed> {
             (url, "scripted".to_owned())
         }
     };
-    let model = ChatModel::builder(&url, &name);
-    let model = if std::env::var_os(KEY).is_some() { model.key_from_env(KEY) } else { model }.build()?;
+    let model = ChatModel::new(&url, &name, key()?, &ChatLimits::default())?;
     println!("{GOAL}, with the model {name}.");
     let desk = Desk::open("chat-model", "Where is my parcel?", "in Oslo, arrives on Friday")?;
     let end = desk.run(&format!("{GOAL}, please."), &model, &model, &model)?;
@@ -38,6 +40,13 @@ fn main() -> Result<(), Failed> {
         println!("In the outbox, to {to}: {body}");
     }
     Ok(())
+}
+
+fn key() -> Result<Option<ApiKey>, ChatError> {
+    if let Some(file) = std::env::var_os(KEY_FILE) {
+        return ApiKey::from_file(file.as_ref()).map(Some);
+    }
+    std::env::var_os(KEY).map(|_| ApiKey::from_env(KEY)).transpose()
 }
 
 /// Answers chat completions on this machine for as long as the example runs.

@@ -53,7 +53,7 @@
 //!         Ok(format!("{tool} {}: Where is my parcel?", args.as_str()).into_bytes())
 //!     }
 //! }
-//! // A language model, in three parts. Over HTTP it is a `ChatModel` (feature `chat`).
+//! // A language model, in three parts. The example `chat_model` has one over HTTP.
 //! struct Model;
 //! impl Planner for Model {
 //!     fn plan(&mut self, request: &PlanRequest<'_>) -> Result<String, ModelError> {
@@ -92,16 +92,6 @@
 mod approver;
 mod async_actors;
 mod chat;
-#[cfg(feature = "chat")]
-mod chat_answer;
-#[cfg(feature = "chat")]
-mod chat_endpoint;
-#[cfg(feature = "chat")]
-mod chat_error;
-#[cfg(feature = "chat")]
-mod chat_key;
-#[cfg(feature = "chat")]
-mod chat_model;
 mod error;
 mod event;
 mod flow_rules;
@@ -131,10 +121,6 @@ pub use async_actors::{
     AsyncActors, AsyncApprover, AsyncInspector, AsyncPlanner, AsyncResponder, AsyncTools, BoxFuture,
 };
 pub use chat::{Chat, ChatMessage, ChatRole};
-#[cfg(feature = "chat")]
-pub use chat_error::ChatError;
-#[cfg(feature = "chat")]
-pub use chat_model::{ChatModel, ChatModelBuilder};
 pub use error::RunError;
 pub use event::{PlanApproval, RunEvent};
 pub use flow_rules::{FlowRules, FlowRulesBuilder, FlowRulesError};

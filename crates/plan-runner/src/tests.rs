@@ -4,10 +4,6 @@ mod amended;
 mod approvals;
 mod breaches;
 mod case;
-#[cfg(feature = "chat")]
-mod chat_models;
-#[cfg(feature = "chat")]
-mod chat_server;
 mod flows;
 mod halts;
 mod plan_texts;

@@ -1,9 +1,27 @@
-use countersign_core::Millis;
+//! The chat client of the example `chat_model`, against a scripted server.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; the example's desk prints its events")]
 
-use super::case::*;
-use super::chat_server::*;
-use super::world::*;
-use crate::*;
+#[path = "../examples/chat/client.rs"]
+mod client;
+#[path = "../examples/common/desk.rs"]
+mod desk;
+#[path = "chat_client/server.rs"]
+mod server;
+
+use client::{ApiKey, ChatLimits, ChatModel};
+use countersign_core::Millis;
+use countersign_plan_runner::{ChatMessage, ChatRole};
+use desk::{Desk, GOAL};
+use server::{Says, Server, status, text};
+
+fn model(base: &str, key: Option<ApiKey>) -> ChatModel {
+    ChatModel::new(base, "m-1", key, &ChatLimits::default()).unwrap()
+}
+
+/// The code of an invalid setting.
+fn code(base: &str, name: &str, limits: &ChatLimits) -> Option<&'static str> {
+    ChatModel::new(base, name, None, limits).map_err(|error| error.code()).err()
+}
 
 fn hello() -> [ChatMessage; 1] {
     [ChatMessage::new(ChatRole::User, "Hello \"you\"\n")]
@@ -11,15 +29,12 @@ fn hello() -> [ChatMessage; 1] {
 
 /// Asks a server that answers once with `says`.
 fn ask(says: Says) -> Result<String, &'static str> {
-    ask_with(says, |builder| builder)
+    ask_with(says, &ChatLimits::default())
 }
 
-fn ask_with(
-    says: Says,
-    set: impl FnOnce(ChatModelBuilder) -> ChatModelBuilder,
-) -> Result<String, &'static str> {
+fn ask_with(says: Says, limits: &ChatLimits) -> Result<String, &'static str> {
     let server = Server::start(vec![says]);
-    let model = set(ChatModel::builder(&server.base(), "m-1")).build().unwrap();
+    let model = ChatModel::new(&server.base(), "m-1", None, limits).unwrap();
     let answer = model.ask(&hello()).map_err(|error| error.code());
     drop(model);
     assert_eq!(server.asked().len(), 1, "it is asked once");
@@ -33,7 +48,7 @@ fn body(json: &str) -> Says {
 #[test]
 fn request_has_the_chat_completions_format() {
     let server = Server::start(vec![text("Hello.")]);
-    let model = ChatModel::builder(&format!("{}/", server.base()), "m-1").build().unwrap();
+    let model = model(&format!("{}/", server.base()), None);
     assert_eq!(model.ask(&hello()).unwrap(), "Hello.");
     let asked = server.asked().remove(0);
     assert_eq!(asked.line, "POST /v1/chat/completions HTTP/1.1");
@@ -52,13 +67,13 @@ fn key_is_sent_in_the_authorization_header_alone() {
     std::fs::write(&file, "sk-s3cret\n").unwrap();
     let server = Server::start(vec![text("a"), text("b")]);
     let base = server.base();
-    let model = ChatModel::builder(&base, "m-1").key_from_file(&file).build().unwrap();
-    assert!(!format!("{model:?}").contains("s3cret"));
-    model.ask(&hello()).unwrap();
+    let asking = model(&base, Some(ApiKey::from_file(&file).unwrap()));
+    assert!(!format!("{asking:?}").contains("s3cret"));
+    asking.ask(&hello()).unwrap();
     // A variable that the test runner sets.
-    let model = ChatModel::builder(&base, "m-1").key_from_env("CARGO_PKG_VERSION").build().unwrap();
-    assert!(!format!("{model:?}").contains(env!("CARGO_PKG_VERSION")));
-    model.ask(&hello()).unwrap();
+    let asking = model(&base, Some(ApiKey::from_env("CARGO_PKG_VERSION").unwrap()));
+    assert!(!format!("{asking:?}").contains(env!("CARGO_PKG_VERSION")));
+    asking.ask(&hello()).unwrap();
     let asked = server.asked();
     assert_eq!(asked[0].header("authorization"), Some("Bearer sk-s3cret"));
     assert_eq!(asked[1].header("authorization"), Some(concat!("Bearer ", env!("CARGO_PKG_VERSION"))));
@@ -66,32 +81,30 @@ fn key_is_sent_in_the_authorization_header_alone() {
 }
 
 #[test]
-fn missing_or_malformed_key_fails_the_build() {
+fn missing_or_malformed_key_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let built = |file: &std::path::Path| {
-        let builder = ChatModel::builder("https://models.example/v1", "m-1").key_from_file(file);
-        format!("{:?}", builder.build().map_err(|error| error.code()).map(|_| ()))
+    let read = |file: &std::path::Path| {
+        format!("{:?}", ApiKey::from_file(file).map_err(|error| error.code()).map(|_| ()))
     };
-    assert_eq!(built(&folder.path().join("none")), "Err(\"CHAT_KEY_MISSING\")");
-    assert_eq!(built(folder.path()), "Err(\"CHAT_KEY_MISSING\")");
+    assert_eq!(read(&folder.path().join("none")), "Err(\"CHAT_KEY_MISSING\")");
+    assert_eq!(read(folder.path()), "Err(\"CHAT_KEY_MISSING\")");
     let file = folder.path().join("key");
     let (most, long) = ("x".repeat(4_096), "x".repeat(4_097));
     for key in ["", "\n", "two words", "a\nb", "käy", "a\n\n", " a", long.as_str()] {
         std::fs::write(&file, key).unwrap();
-        assert_eq!(built(&file), "Err(\"CHAT_KEY\")", "{key:?}");
+        assert_eq!(read(&file), "Err(\"CHAT_KEY\")", "{key:?}");
     }
     for key in ["a", "a\n", "a\r\n", most.as_str()] {
         std::fs::write(&file, key).unwrap();
-        assert_eq!(built(&file), "Ok(())", "{key:?}");
+        assert_eq!(read(&file), "Ok(())", "{key:?}");
     }
-    let unset =
-        ChatModel::builder("https://models.example/v1", "m-1").key_from_env("COUNTERSIGN_NO_SUCH_KEY");
-    assert_eq!(unset.build().unwrap_err().code(), "CHAT_KEY_MISSING");
+    let unset = ApiKey::from_env("COUNTERSIGN_NO_SUCH_KEY");
+    assert_eq!(unset.unwrap_err().code(), "CHAT_KEY_MISSING");
 }
 
 #[test]
 fn a_server_elsewhere_is_reached_over_https_alone() {
-    let code = |base: &str| ChatModel::builder(base, "m-1").build().map_err(|error| error.code()).err();
+    let code = |base: &str| code(base, "m-1", &ChatLimits::default());
     for base in [
         "https://models.example/v1",
         "https://models.example:8443",
@@ -127,13 +140,14 @@ fn a_server_elsewhere_is_reached_over_https_alone() {
 
 #[test]
 fn invalid_model_name_or_zero_limit_is_refused() {
-    let builder = |name: &str| ChatModel::builder("http://127.0.0.1:1/v1", name);
-    let code = |builder: ChatModelBuilder| builder.build().map_err(|error| error.code()).err();
+    let base = "http://127.0.0.1:1/v1";
     for name in ["", "a\nb", "a\u{202e}b", &"x".repeat(257)] {
-        assert_eq!(code(builder(name)), Some("CHAT_MODEL_NAME"));
+        assert_eq!(code(base, name, &ChatLimits::default()), Some("CHAT_MODEL_NAME"));
     }
-    assert_eq!(code(builder("m").timeout(Millis::from_secs(0))), Some("CHAT_LIMIT"));
-    assert_eq!(code(builder("m").max_bytes(0)), Some("CHAT_LIMIT"));
+    let no_time = ChatLimits { timeout: Millis::from_secs(0), ..ChatLimits::default() };
+    let no_bytes = ChatLimits { max_bytes: 0, ..ChatLimits::default() };
+    assert_eq!(code(base, "m", &no_time), Some("CHAT_LIMIT"));
+    assert_eq!(code(base, "m", &no_bytes), Some("CHAT_LIMIT"));
 }
 
 #[test]
@@ -164,17 +178,18 @@ fn a_redirect_is_not_followed() {
 
 #[test]
 fn a_slow_server_is_given_up() {
-    let soon = |builder: ChatModelBuilder| builder.timeout(Millis::from_millis(200));
-    assert_eq!(ask_with(Says::Nothing, soon), Err("CHAT_TIMEOUT"));
-    assert_eq!(ask_with(Says::Drips, |builder| soon(builder).max_bytes(u64::MAX)), Err("CHAT_TIMEOUT"));
+    let soon = |max_bytes| ChatLimits { timeout: Millis::from_millis(200), max_bytes };
+    assert_eq!(ask_with(Says::Nothing, &soon(1 << 20)), Err("CHAT_TIMEOUT"));
+    assert_eq!(ask_with(Says::Drips, &soon(u64::MAX)), Err("CHAT_TIMEOUT"));
 }
 
 #[test]
 fn answer_over_the_byte_limit_is_refused() {
     let json = r#"{"choices":[{"message":{"content":"Hello."},"finish_reason":"stop"}]}"#;
     let most = json.len() as u64;
-    assert_eq!(ask_with(body(json), |builder| builder.max_bytes(most)), Ok("Hello.".to_owned()));
-    assert_eq!(ask_with(body(json), |builder| builder.max_bytes(most - 1)), Err("CHAT_TOO_LARGE"));
+    let limits = |max_bytes| ChatLimits { max_bytes, ..ChatLimits::default() };
+    assert_eq!(ask_with(body(json), &limits(most)), Ok("Hello.".to_owned()));
+    assert_eq!(ask_with(body(json), &limits(most - 1)), Err("CHAT_TOO_LARGE"));
     // Without a length and without an end.
     let endless = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{}", " ".repeat(2 << 20));
     assert_eq!(ask(Says::Bytes(endless.into_bytes())), Err("CHAT_TOO_LARGE"));
@@ -216,67 +231,36 @@ fn absent_or_broken_server_is_a_transport_error() {
     let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"choices\"".to_vec();
     assert_eq!(ask(Says::Bytes(cut)), Err("CHAT_TRANSPORT"));
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = ChatModel::builder(&format!("http://{free}/v1"), "m").build().unwrap();
-    let error = nobody.ask(&hello()).unwrap_err();
+    let error = model(&format!("http://{free}/v1"), None).ask(&hello()).unwrap_err();
     assert_eq!(error.code(), "CHAT_TRANSPORT");
     assert!(std::error::Error::source(&error).is_some());
 }
 
+const PLAN: &str = r#"<planthenexecute>{"goal": "Answer ticket T-1001 of ada@customers.example", "steps": [
+    {"id": 1, "tool": "desk:read_ticket", "args": {"id": "T-1001"}, "description": "Look"}
+]}</planthenexecute>"#;
+
 #[test]
-fn a_whole_run_goes_over_the_wire() {
-    let planning = Server::start(vec![text(&plan(&[READ])), text("Ada waits for her parcel.")]);
-    let turning = Server::start(vec![text(&read_turn())]);
+fn whole_run_goes_over_http() {
+    let planning = Server::start(vec![text(PLAN), text("Ada waits for her parcel.")]);
+    let turning =
+        Server::start(vec![text("Thought: look\nAction: desk:read_ticket\nArgs: {\"id\":\"T-1001\"}")]);
     let judging = Server::start(vec![text("SAFE")]);
-    let model = |server: &Server| ChatModel::builder(&server.base(), "m-1").build().unwrap();
-    let mut planner = ModelPlanner::new(model(&planning));
-    let mut responder = ModelResponder::new(model(&turning));
-    let mut inspector = ModelInspector::new(model(&judging));
-    struct Ticket;
-    impl Tools for Ticket {
-        fn run(
-            &mut self,
-            _tool: &countersign_core::ToolId,
-            args: &countersign_canonical_json::Canonical,
-        ) -> Result<Vec<u8>, ToolError> {
-            Ok(format!("ticket {}", args.as_str()).into_bytes())
-        }
-    }
-    let world = World::new();
-    let mut tools = Ticket;
-    let actors = Actors::new(&mut planner, vec![&mut inspector], &mut responder, &mut tools);
-    let end = PlanRunner::new(world.gate(), world.clock()).run(&Task::new(GOAL), actors).unwrap();
+    let asked = |server: &Server| model(&server.base(), None);
+    let desk = Desk::open("chat-whole-run", "Where is my parcel?", "in Oslo").unwrap();
+    let end = desk.run(GOAL, asked(&planning), asked(&judging), asked(&turning)).unwrap();
     assert_eq!(end.answer(), "Ada waits for her parcel.");
+    assert!(desk.outbox().unwrap().is_empty());
     let answered = planning.asked().remove(1);
-    assert!(answered.body.contains("ticket {"), "the planner answers from what the tool returned");
+    assert!(answered.body.contains("Where is my parcel?"), "the planner answers from the tool's result");
     assert_eq!(judging.asked().len() + turning.asked().len(), 2);
 }
 
 #[test]
-fn a_model_that_gives_no_text_ends_the_run_with_the_chats_code() {
+fn model_without_an_answer_ends_the_run_with_its_code() {
     let server = Server::start(vec![status("503 Service Unavailable", "")]);
-    let model = ChatModel::builder(&server.base(), "m-1").build().unwrap();
-    let world = World::new();
-    let mut planner = ModelPlanner::new(model);
-    let mut inspector =
-        FlowRules::builder().no_egress_after_private().build(world.registry.view().snapshot()).unwrap();
-    struct Never;
-    impl Responder for Never {
-        fn turn(&mut self, _request: &TurnRequest<'_>) -> Result<String, ModelError> {
-            panic!("there is no plan")
-        }
-    }
-    impl Tools for Never {
-        fn run(
-            &mut self,
-            _tool: &countersign_core::ToolId,
-            _args: &countersign_canonical_json::Canonical,
-        ) -> Result<Vec<u8>, ToolError> {
-            panic!("there is no plan")
-        }
-    }
-    let (mut responder, mut tools) = (Never, Never);
-    let actors = Actors::new(&mut planner, vec![&mut inspector], &mut responder, &mut tools);
-    let end = PlanRunner::new(world.gate(), world.clock()).run(&Task::new(GOAL), actors);
-    assert_eq!(end.unwrap_err().code(), "CHAT_SERVER");
+    let desk = Desk::open("chat-no-answer", "Where is my parcel?", "in Oslo").unwrap();
+    let client = model(&server.base(), None);
+    assert_eq!(desk.run(GOAL, &client, &client, &client).unwrap_err().code(), "CHAT_SERVER");
     server.asked();
 }

@@ -1,4 +1,4 @@
-//! A scripted HTTP/1.1 server on this machine, which keeps its requests.
+// A scripted HTTP/1.1 server on this machine, which keeps its requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -6,24 +6,24 @@ use std::thread::JoinHandle;
 
 /// A received request: the first line, the headers in lower case, the body.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) line: String,
-    pub(super) headers: Vec<String>,
-    pub(super) body: String,
+pub(crate) struct Asked {
+    pub(crate) line: String,
+    pub(crate) headers: Vec<String>,
+    pub(crate) body: String,
 }
 
 impl Asked {
-    pub(super) fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap()
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find_map(|line| line.strip_prefix(&format!("{name}: ")))
     }
 }
 
 /// The server's answer to one request.
-pub(super) enum Says {
+pub(crate) enum Says {
     /// These bytes, then the end of the connection.
     Bytes(Vec<u8>),
     /// Nothing, until the client closes.
@@ -32,14 +32,14 @@ pub(super) enum Says {
     Drips,
 }
 
-pub(super) struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     thread: JoinHandle<Vec<Asked>>,
 }
 
 impl Server {
     /// Answers one request for each entry of the script, one connection each.
-    pub(super) fn start(script: Vec<Says>) -> Self {
+    pub(crate) fn start(script: Vec<Says>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let thread =
@@ -47,12 +47,12 @@ impl Server {
         Self { address, thread }
     }
 
-    pub(super) fn base(&self) -> String {
+    pub(crate) fn base(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
     /// Returns the requests after the last answer.
-    pub(super) fn asked(self) -> Vec<Asked> {
+    pub(crate) fn asked(self) -> Vec<Asked> {
         self.thread.join().unwrap()
     }
 }
@@ -98,14 +98,14 @@ fn serve(listener: &TcpListener, says: Says) -> Asked {
 }
 
 /// An answer of this status with this body.
-pub(super) fn status(status: &str, body: &str) -> Says {
+pub(crate) fn status(status: &str, body: &str) -> Says {
     let head =
         format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n", body.len());
     Says::Bytes(format!("{head}connection: close\r\n\r\n{body}").into_bytes())
 }
 
 /// A complete answer of a model.
-pub(super) fn text(content: &str) -> Says {
+pub(crate) fn text(content: &str) -> Says {
     let body = serde_json::json!({
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1_790_000_000, "model": "m",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],

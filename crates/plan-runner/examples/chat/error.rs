@@ -4,8 +4,7 @@ use countersign_canonical_json::JsonError;
 
 /// Error of a chat model's set-up or answer. It never holds the key, nor any sent or received text.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ChatError {
+pub(crate) enum ChatError {
     /// The base URL is neither `https` nor `http` to a loopback address, or has a user, a query or a fragment.
     #[error("a base URL is https, or http to a loopback address, and has no user, query or fragment")]
     Endpoint,
@@ -70,8 +69,7 @@ pub enum ChatError {
 
 impl ChatError {
     /// The stable code.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::Endpoint => "CHAT_ENDPOINT",
             Self::ModelName => "CHAT_MODEL_NAME",
@@ -92,5 +90,3 @@ impl ChatError {
         }
     }
 }
-
-countersign_core::coded!(ChatError);

@@ -6,7 +6,7 @@ use std::path::Path;
 use ureq::http::HeaderValue;
 use zeroize::Zeroizing;
 
-use crate::chat_error::ChatError;
+use super::error::ChatError;
 
 /// Maximum length of a key, in bytes.
 const MAX_KEY_BYTES: usize = 4_096;

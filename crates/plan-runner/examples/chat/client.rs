@@ -1,16 +1,19 @@
-use std::path::Path;
+// A client for models behind an OpenAI-compatible endpoint.
+
+mod error;
+mod key;
+mod wire;
+
 use std::time::Duration;
 
 use countersign_core::{Millis, is_hidden};
+use countersign_plan_runner::{Chat, ChatMessage, ModelError};
 use ureq::Agent;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
 
-use crate::chat::{Chat, ChatMessage};
-use crate::chat_answer::{answer, request};
-use crate::chat_endpoint::{Endpoint, Wire};
-use crate::chat_error::ChatError;
-use crate::chat_key::ApiKey;
-use crate::model::ModelError;
+pub(crate) use error::ChatError;
+pub(crate) use key::ApiKey;
+use wire::{Endpoint, Wire, answer, request};
 
 /// Maximum length of a model's name, in bytes.
 const MAX_MODEL_BYTES: usize = 256;
@@ -21,16 +24,8 @@ const MAX_MODEL_BYTES: usize = 256;
 /// The server is reached over `https`, or over `http` on this machine only (`localhost` or a loopback address).
 /// Certificates are verified against the built-in roots of Mozilla's programme. A proxy from the environment
 /// (`HTTPS_PROXY`, `NO_PROXY`) is used for `https`. Redirects are not followed, answers are bounded, and no request is retried.
-///
-/// ```
-/// use countersign_plan_runner::ChatModel;
-/// let model = ChatModel::builder("http://127.0.0.1:8080/v1", "local").build()?;
-/// let refused = ChatModel::builder("http://models.example/v1", "remote").build();
-/// assert_eq!(refused.map_err(|error| error.code()).err(), Some("CHAT_ENDPOINT"));
-/// # Ok::<(), countersign_plan_runner::ChatError>(())
-/// ```
 #[derive(Debug)]
-pub struct ChatModel {
+pub(crate) struct ChatModel {
     agent: Agent,
     endpoint: Endpoint,
     model: Box<str>,
@@ -38,61 +33,17 @@ pub struct ChatModel {
     max_bytes: u64,
 }
 
-/// Builder of a [`ChatModel`]. Defaults: two minutes for one answer (models are slow), and 1 MiB of it.
-#[derive(Debug)]
-#[must_use]
-pub struct ChatModelBuilder {
-    base: String,
-    model: String,
-    key: Result<Option<ApiKey>, ChatError>,
-    timeout: Millis,
-    max_bytes: u64,
+/// Limits of one answer.
+pub(crate) struct ChatLimits {
+    /// Timeout, from the look-up of the server's name to the answer's last byte. The default is two minutes: models are slow.
+    pub(crate) timeout: Millis,
+    /// Maximum size of the server's answer in bytes, including its JSON. The default is 1 MiB.
+    pub(crate) max_bytes: u64,
 }
 
-impl ChatModelBuilder {
-    /// Reads the API key from an environment variable, immediately.
-    pub fn key_from_env(self, name: &str) -> Self {
-        Self { key: ApiKey::from_env(name).map(Some), ..self }
-    }
-
-    /// Reads the API key from a file with a single line, immediately.
-    pub fn key_from_file(self, path: impl AsRef<Path>) -> Self {
-        Self { key: ApiKey::from_file(path.as_ref()).map(Some), ..self }
-    }
-
-    /// Sets the timeout of one answer, from the look-up of the server's name to the answer's last byte.
-    pub const fn timeout(mut self, timeout: Millis) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets the maximum size of the server's answer in bytes, including its JSON.
-    pub const fn max_bytes(mut self, bytes: u64) -> Self {
-        self.max_bytes = bytes;
-        self
-    }
-
-    /// Checks all settings. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`ChatError`] if the base URL, the model's name, the key or a limit is invalid.
-    pub fn build(self) -> Result<ChatModel, ChatError> {
-        let endpoint = Endpoint::new(&self.base)?;
-        let name_fits = !self.model.is_empty() && self.model.len() <= MAX_MODEL_BYTES;
-        if !name_fits || self.model.chars().any(is_hidden) {
-            return Err(ChatError::ModelName);
-        }
-        if self.timeout.is_zero() || self.max_bytes == 0 {
-            return Err(ChatError::Limit);
-        }
-        let key = self.key?;
-        Ok(ChatModel {
-            agent: agent(endpoint.wire, self.timeout),
-            endpoint,
-            model: self.model.into(),
-            key,
-            max_bytes: self.max_bytes,
-        })
+impl Default for ChatLimits {
+    fn default() -> Self {
+        Self { timeout: Millis::from_secs(120), max_bytes: 1 << 20 }
     }
 }
 
@@ -111,22 +62,29 @@ fn agent(wire: Wire, timeout: Millis) -> Agent {
 }
 
 impl ChatModel {
-    /// Creates a builder. `base` is the server's URL up to the version (`https://models.example/v1`), `model` the model's name there.
-    pub fn builder(base: &str, model: &str) -> ChatModelBuilder {
-        ChatModelBuilder {
-            base: base.to_owned(),
-            model: model.to_owned(),
-            key: Ok(None),
-            timeout: Millis::from_secs(120),
-            max_bytes: 1 << 20,
+    /// Checks all settings. Nothing is sent. `base` is the server's URL up to the version (`https://models.example/v1`), `model` the
+    /// model's name there.
+    pub(crate) fn new(
+        base: &str,
+        model: &str,
+        key: Option<ApiKey>,
+        limits: &ChatLimits,
+    ) -> Result<Self, ChatError> {
+        let endpoint = Endpoint::new(base)?;
+        let name_fits = !model.is_empty() && model.len() <= MAX_MODEL_BYTES;
+        if !name_fits || model.chars().any(is_hidden) {
+            return Err(ChatError::ModelName);
         }
+        let ChatLimits { timeout, max_bytes } = *limits;
+        if timeout.is_zero() || max_bytes == 0 {
+            return Err(ChatError::Limit);
+        }
+        let agent = agent(endpoint.wire, timeout);
+        Ok(Self { agent, endpoint, model: model.into(), key, max_bytes })
     }
 
-    /// Asks for one answer.
-    ///
-    /// # Errors
-    /// [`ChatError`] if there is no answer, or not a complete one.
-    pub fn ask(&self, messages: &[ChatMessage]) -> Result<String, ChatError> {
+    /// Asks for one answer. An absent or incomplete answer is an error.
+    pub(crate) fn ask(&self, messages: &[ChatMessage]) -> Result<String, ChatError> {
         let mut sent = self.agent.post(self.endpoint.uri.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
             sent = sent.header(AUTHORIZATION, key.header()?);
