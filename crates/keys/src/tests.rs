@@ -29,7 +29,9 @@ fn root_of_version(version: u64, threshold: usize, seeds: &[u8]) -> TrustRoot {
 }
 
 fn unhex<const N: usize>(text: &str) -> [u8; N] {
-    let bytes: Vec<u8> =
-        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect();
-    bytes.try_into().unwrap()
+    unhex_all(text).try_into().unwrap()
+}
+
+fn unhex_all(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }

@@ -1,7 +1,7 @@
 //! The files of test vectors in `tests/vectors`: read, written and compared. For the tests of other crates alone.
 //!
-//! A crate's vectors are made by its tests and stand in files for everybody else. [`Vectors::hold`] fails where the two
-//! differ, and writes the files anew where `COUNTERSIGN_WRITE_VECTORS` is set.
+//! `crates/vectors` makes the files. Vectors that need private parts of a crate are made by its tests: [`Vectors::hold`]
+//! fails where the two differ, and writes the files anew where `COUNTERSIGN_WRITE_VECTORS` is set.
 
 #![expect(clippy::expect_used, clippy::missing_panics_doc, reason = "a helper of tests fails by panicking")]
 

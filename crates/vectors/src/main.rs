@@ -11,22 +11,40 @@
 )]
 
 mod action_proposal;
+mod approval_token;
+mod committed_plan;
 mod gate;
+mod keys;
 mod merkle;
+mod registry;
+mod tlog;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use countersign_test_vectors::Vectors;
+use countersign_core::Digest;
+use countersign_test_vectors::{Framed, Vectors};
+use serde_json::Value;
 
 /// The folders: which files, and the texts that belong into them.
 fn makers() -> Vec<(Vectors, BTreeMap<String, String>)> {
     vec![
         (Vectors::of("action-proposal").with("artifacts"), action_proposal::files()),
         (Vectors::recipes("action-proposal"), action_proposal::recipe_files()),
+        (Vectors::of("approval-token"), approval_token::files()),
+        (Vectors::recipes("approval-token"), approval_token::recipe_files()),
+        (Vectors::of("committed-plan"), committed_plan::files()),
+        (Vectors::recipes("keys"), keys::recipe_files()),
         (Vectors::of("merkle"), merkle::files()),
+        (Vectors::recipes("registry"), registry::recipe_files()),
+        (Vectors::recipes("tlog"), tlog::recipe_files()),
         (Vectors::of("tool-gate"), gate::files()),
     ]
+}
+
+/// A vector of the bytes, with their digest.
+fn framed_vector(about: &str, kind: &str, framed: &Framed, input: &Value) -> Value {
+    framed.vector(about, kind, input, Digest::of(&framed.bytes()))
 }
 
 fn main() -> std::io::Result<()> {

@@ -1,5 +1,6 @@
 //! Public vectors under `tests/vectors/audit-log`: one test generates them and compares, another runs those on disk.
-//! `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+//! `COUNTERSIGN_WRITE_VECTORS=1` writes them. They are made here, and not by `xtask vectors`, because damaged logs are put
+//! together from heads and checkpoint lines of segments, which are private.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_core::{AgentId, Millis, SessionId, Timestamp, ToolId};
 use countersign_keys::dsse::Envelope;
 use countersign_keys::{SigningKey, TrustRoot};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::*;
 
@@ -52,33 +52,9 @@ pub(super) fn canonical(value: &Value) -> Canonical {
 
 /// Returns the draft as JSON, for a test to change before it is read.
 pub(super) fn desk(version: u64) -> Value {
-    json!({
-        "format": "countersign-registry-1",
-        "version": version,
-        "agents": [
-            {"agent": "support-bot", "version": 1, "registered_by": "ops", "max_session": "1h",
-             "tools": [{"server": "desk", "name": "search"}, {"server": "desk", "name": "refund"}],
-             "output_tags": ["summary", "reply"], "limits": {"max_calls": 100, "rate": {"calls": 10, "per": "1m"}}},
-            {"agent": "mailer", "version": 1, "registered_by": "ops", "max_session": "10m",
-             "tools": [{"server": "desk", "name": "search"}, {"server": "mail", "name": "send"}],
-             "output_tags": ["summary"]}
-        ],
-        "tools": [
-            {"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
-             "args_schema": {"type": "object", "properties": {"query": {"type": "string"}},
-                             "required": ["query"], "additionalProperties": false}},
-            {"server": "desk", "name": "refund", "impact": "money", "approval": "required", "ask": "required",
-             "args_schema": {"type": "object", "properties": {"amount": {"type": "integer", "minimum": 1}},
-                             "required": ["amount"], "additionalProperties": false}},
-            {"server": "mail", "name": "send", "impact": "external", "approval": "required",
-             "args_schema": {"type": "object",
-                             "properties": {"to": {"type": "string"}, "body": {"type": "string"}},
-                             "required": ["to", "body"], "additionalProperties": false},
-             "constraints": [{"kind": "email_domain", "at": "/to", "domains": ["example.com"]}],
-             "data_args": ["/body"], "limits": {"max_calls": 5}}
-        ],
-        "revoked": {"agents": [], "keys": [], "snapshots": []}
-    })
+    let mut desk: Value = serde_json::from_str(include_str!("desk.json")).unwrap();
+    desk["version"] = version.into();
+    desk
 }
 
 pub(super) fn draft(value: &Value) -> RegistryDraft {

@@ -1,5 +1,6 @@
 //! The public vectors under `tests/vectors/tool-gate`: digests that a gate computes by recipes of its own. Real gates
 //! make them, and the test builds them a second time from their description. `COUNTERSIGN_WRITE_VECTORS=1` writes them.
+//! They are made here, and not by `xtask vectors`, because the key of an asked call is private.
 
 use std::sync::Arc;
 

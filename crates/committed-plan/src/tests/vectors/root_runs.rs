@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::Allowed;
-use super::headers::{context_in, read_header_proof, root_in};
+use super::{Allowed, context_in, read_header_proof, root_in};
 
 /// A cursor and the call or amendment that holds its step.
 struct Played {

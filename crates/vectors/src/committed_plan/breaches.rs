@@ -1,9 +1,7 @@
 //! Breaches of a plan that tolerates some of them.
 
-use serde_json::Value;
-
-use super::super::*;
 use super::roots::{Run, amendment, check, with, without};
+use super::*;
 
 /// A run of a plan that is halted by breach number `breaches`.
 fn of(breaches: u32, run: Run, about: &str) -> Value {

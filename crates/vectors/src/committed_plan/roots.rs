@@ -3,18 +3,11 @@
 //! A run states after each event its result and the state of the cursor: the root of the running plan, the last step
 //! that ran on this machine, and the breach that halted the plan.
 
-use serde_json::{Value, json};
-
-use super::super::*;
 use super::headers::{header_text, told};
-use super::{allowed, call, root_refusals};
+use super::*;
 
 /// One event and the state of the cursor after it.
 pub(super) type Event = Value;
-
-pub(super) fn other_context(goal: &[u8], id: &str, version: u64) -> PlanContext {
-    PlanContext::new(Digest::of(goal), session(id), version).unwrap()
-}
 
 /// Builder of the events of one run.
 pub(super) struct Run {

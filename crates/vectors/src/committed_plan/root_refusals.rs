@@ -1,13 +1,11 @@
 //! Calls and amendments that a cursor over a root refuses.
 
 use countersign_merkle::{InclusionProof, LeafHash, MerkleTree};
-use serde_json::{Value, json};
 
-use super::super::*;
 use super::roots::{
-    Event, Run, amendment, check, check_amendment, check_of, host_halt, of_plan, other_context, value_of,
-    with, without,
+    Event, Run, amendment, check, check_amendment, check_of, host_halt, of_plan, with, without,
 };
+use super::*;
 
 /// A first call that halts the plan, followed by an honest one.
 fn halted(about: &str, reason: &'static str, event: Event) -> Value {
@@ -168,16 +166,18 @@ pub(super) fn calls() -> Vec<(&'static str, Value)> {
 
 /// A forged root: its header states fewer steps than the tree has leaves, and a proof for leaf 0 matches both sizes.
 fn other_size() -> Value {
-    let header = PlanHeader::new(context(), None, 2);
-    let hidden = step("refund", r#"{"amount":900}"#);
-    let seen = step("search", r#"{"query":"a"}"#);
-    let leaves = [header.to_json(), seen.leaf(1, 2), seen.leaf(2, 2), hidden.leaf(3, 3)];
+    let plan = plan_of(vec![step("search", r#"{"query":"a"}"#), step("search", r#"{"query":"a"}"#)]);
+    let (header, seen) = (plan.header().clone(), steps_of(&plan)[0].clone());
+    let hidden = steps_of(&plan_of(vec![step("refund", r#"{"amount":900}"#)]))[0].clone();
+    let leaves = [header.to_json(), leaf(&seen, 1, 2), leaf(&seen, 2, 2), leaf(&hidden, 3, 3)];
     let tree: MerkleTree = leaves.iter().map(|leaf| LeafHash::of(leaf.as_bytes())).collect();
-    let root = PlanRoot::new(tree.root());
+    let root = PlanRoot::from_digest(tree.root().digest());
     let path = tree.prove_inclusion(0).unwrap().path().to_vec();
     let proof = HeaderProof::new(header, InclusionProof::new(0, 3, path).unwrap()).unwrap();
-    let hidden = StepProof::new(hidden, tree.prove_inclusion(3).unwrap());
-    let event = with(check(2, ("refund", r#"{"amount":900}"#)), "proof", value_of(&hidden));
+    let path = tree.prove_inclusion(3).unwrap();
+    let path: Vec<String> = path.path().iter().map(|node| node.digest().to_string()).collect();
+    let hidden = json!({ "index": 3, "path": path, "step": hidden, "steps": 3 });
+    let event = with(check(2, ("refund", r#"{"amount":900}"#)), "proof", hidden);
     let mut run = Run::new();
     run.root = root;
     let mut case = run

@@ -3,9 +3,8 @@
 use countersign_keys::MacKey;
 use countersign_keys::sealed::seal;
 use countersign_test_vectors::hex;
-use serde_json::{Value, json};
 
-use super::super::*;
+use super::*;
 
 const LABEL: &str = "countersign/plan-root-1";
 
@@ -85,16 +84,4 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
         ("seal_line_feed", refused("a line feed behind it", &format!("{good}\n"))),
         ("seal_empty", refused("nothing", "")),
     ]
-}
-
-/// Opens a sealed root and seals it again.
-pub(super) fn verdict(case: &Value) -> Result<(), &'static str> {
-    let text = |name: &str| case[name].as_str().unwrap();
-    let secret: Vec<u8> =
-        (0..64).step_by(2).map(|at| u8::from_str_radix(&text("key")[at..at + 2], 16).unwrap()).collect();
-    let (key, session) = (MacKey::from_bytes(&secret).unwrap(), session(text("session")));
-    let root = PlanRoot::open(text("sealed"), &session, &key).map_err(|error| error.code())?;
-    assert_eq!(root.to_string(), text("root"));
-    assert_eq!(root.seal(&session, &key).unwrap(), text("sealed"));
-    Ok(())
 }

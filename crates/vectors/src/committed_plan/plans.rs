@@ -1,9 +1,6 @@
 //! Committed plans, runs of plans, and proofs of single steps.
 
-use serde_json::{Value, json};
-
-use super::super::*;
-use super::{Allowed, allowed, calls};
+use super::*;
 
 fn plan_text(steps: &[Step]) -> String {
     Plan::new(context(), steps.to_vec()).unwrap().to_json()
@@ -36,13 +33,15 @@ fn proof(about: &str, expect: &str, change: impl FnOnce(&mut Value)) -> Value {
 
 pub(super) fn accepted() -> Vec<(&'static str, Value)> {
     let with_root = |mut case: Value| {
+        let plan = case["plan"].as_str().unwrap();
         let plan =
-            Plan::from_json(case["plan"].as_str().unwrap().as_bytes(), &PlanLimits::default()).unwrap();
+            Plan::from_json(plan.as_bytes(), &PlanLimits::default()).unwrap().commit(&Anything).unwrap();
+        let steps = plan.header().steps();
         let leaves: Vec<String> = std::iter::once(plan.header().to_json())
-            .chain(plan.steps().iter().zip(1..).map(|(step, at)| step.leaf(at, plan.header().steps())))
+            .chain(steps_of(&plan).iter().zip(1..).map(|(step, at)| leaf(step, at, steps)))
             .collect();
         case["leaves"] = leaves.into();
-        case["root"] = json!(plan.commit(&Anything).unwrap().root());
+        case["root"] = json!(plan.root());
         case
     };
     let spelled = plan_text(&steps())
@@ -312,46 +311,4 @@ pub(super) fn rejected() -> Vec<(&'static str, Value)> {
             case
         }),
     ]
-}
-
-/// The calls of a vector.
-fn calls_in(case: &Value) -> Vec<(ToolId, Canonical)> {
-    let calls = case["calls"].as_array().into_iter().flatten();
-    let parsed = |call: &Value| {
-        let tool = serde_json::from_value(call["tool"].clone()).unwrap();
-        (tool, json(call["args"].as_str().unwrap()))
-    };
-    calls.map(parsed).collect()
-}
-
-/// Verifies a step and its call. Returns the code of the first refusal.
-pub(super) fn proof_verdict(case: &Value) -> Result<(), &'static str> {
-    let text = case["proof"].to_string();
-    let proof = StepProof::from_json(text.as_bytes(), &PlanLimits::default()).map_err(|e| e.code())?;
-    let root = serde_json::from_value(case["root"].clone()).unwrap();
-    let step = proof.verify(&root).map_err(|breach| breach.code())?;
-    let admits =
-        |(tool, args): (ToolId, Canonical)| step.admits(&tool, &args).map_err(|breach| breach.code());
-    calls_in(case).into_iter().try_for_each(admits)
-}
-
-/// Commits a plan and runs the calls of the vector. Returns the code of the first refusal.
-pub(super) fn verdict(case: &Value) -> Result<(), &'static str> {
-    let plan = Plan::from_json(case["plan"].as_str().unwrap().as_bytes(), &PlanLimits::default())
-        .map_err(|e| e.code())?;
-    let plan = plan.commit(&Allowed::of(case)).map_err(|e| e.code())?;
-    if let Some(root) = case.get("root") {
-        assert_eq!(json!(plan.root()), *root);
-        return Ok(());
-    }
-    let mut cursor = PlanCursor::start(plan, &context()).map_err(|e| e.code())?;
-    for (tool, args) in calls_in(case) {
-        let planned = cursor.check(&StepCall::new(&tool, &args, 7)).map_err(|breach| breach.code())?;
-        let run = cursor.accept(planned).map_err(|breach| breach.code())?;
-        cursor.observe(run, (), 0).map_err(|breach| breach.code())?;
-    }
-    if case["kind"] == "run" {
-        let _trace = cursor.finish().map_err(|e| e.code())?;
-    }
-    Ok(())
 }
