@@ -8,9 +8,9 @@ use countersign_core::Timestamp;
 use countersign_keys::state_file::LockWait;
 
 use crate::closing::parent_of_numbered;
-use crate::disk::sync_folder;
-use crate::log::Stand;
+use crate::folder_disk::sync_folder;
 use crate::log_files::{FileSum, copy_file, remove, step, write_bytes};
+use crate::log_state::Stand;
 use crate::log_state::StateStore;
 use crate::segment::{list_segments, read_head, segment_name};
 use crate::{
@@ -203,7 +203,7 @@ fn state_failed(state: &LogStateFile) -> impl FnOnce(LogStateError) -> AuditErro
 }
 
 /// Findings in the log's entries: earlier archives and gaps, and the end of the entries to archive.
-struct Past {
+struct ArchiveFindings {
     /// Sequence number before which entries may be archived.
     limit: u64,
     archived: Vec<ArchivedRecord>,
@@ -211,7 +211,7 @@ struct Past {
     gaps: BTreeSet<Timestamp>,
 }
 
-impl Past {
+impl ArchiveFindings {
     /// Returns the manifest of segments up to entry `last` that an earlier call wrote and recorded.
     fn earlier(&self, first: u64, last: u64, to: &Path) -> Option<FileSum> {
         self.archived.iter().filter(|record| record.last == last && record.first <= first).find_map(
@@ -229,7 +229,7 @@ fn manifest_name(first: u64, last: u64) -> String {
 }
 
 /// Reads the entries. They were verified when the log was opened.
-fn past(folder: &Path, before: ArchiveBefore) -> Result<Past, ArchiveError> {
+fn past(folder: &Path, before: ArchiveBefore) -> Result<ArchiveFindings, ArchiveError> {
     let (mut limit, mut archived, mut gaps) = (None, Vec::new(), BTreeSet::new());
     for entry in read_log(folder).map_err(unread)? {
         let entry = entry.map_err(unread)?;
@@ -249,7 +249,7 @@ fn past(folder: &Path, before: ArchiveBefore) -> Result<Past, ArchiveError> {
         ArchiveBefore::Entry(seq) => seq,
         ArchiveBefore::Time(_) => limit.unwrap_or(u64::MAX),
     };
-    Ok(Past { limit, archived, gaps })
+    Ok(ArchiveFindings { limit, archived, gaps })
 }
 
 /// Returns the oldest segments whose entries all lie before the limit, and the first segment that stays.

@@ -233,9 +233,9 @@ impl FolderSums {
         let (mut files, mut unsummed) = (Vec::new(), Vec::new());
         for (name, kind) in names_in(folder)? {
             match kind {
-                Kind::Log | Kind::LeftOut => {}
-                Kind::Summed => files.push(FileSum::of(folder, &name)?),
-                Kind::Unsummed => unsummed.push(name),
+                ListedAs::Log | ListedAs::LeftOut => {}
+                ListedAs::Summed => files.push(FileSum::of(folder, &name)?),
+                ListedAs::Unsummed => unsummed.push(name),
             }
         }
         files.sort_by(|one, other| one.name.cmp(&other.name));
@@ -264,13 +264,13 @@ const UNSUMMED: &str = "# no sum: ";
 pub fn unsummed_names(folder: impl AsRef<Path>) -> io::Result<Vec<String>> {
     let names = names_in(folder.as_ref())?.into_iter();
     let mut unsummed: Vec<_> =
-        names.filter(|(_, kind)| *kind == Kind::Unsummed).map(|(name, _)| name).collect();
+        names.filter(|(_, kind)| *kind == ListedAs::Unsummed).map(|(name, _)| name).collect();
     unsummed.sort();
     Ok(unsummed)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ListedAs {
     /// Folder of a numbered log.
     Log,
     Summed,
@@ -279,15 +279,15 @@ enum Kind {
 }
 
 /// Returns all names in a folder and in its numbered logs, as paths within it; escaped if they have no sum.
-fn names_in(folder: &Path) -> io::Result<Vec<(String, Kind)>> {
+fn names_in(folder: &Path) -> io::Result<Vec<(String, ListedAs)>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let (name, kind) = name_and_kind(&entry, true)?;
-        if kind == Kind::Log {
+        if kind == ListedAs::Log {
             for file in fs::read_dir(entry.path())? {
                 let (file, kind) = name_and_kind(&file?, false)?;
-                let kind = if kind == Kind::Log { Kind::Unsummed } else { kind };
+                let kind = if kind == ListedAs::Log { ListedAs::Unsummed } else { kind };
                 names.push((format!("{name}/{file}"), kind));
             }
         }
@@ -296,20 +296,20 @@ fn names_in(folder: &Path) -> io::Result<Vec<(String, Kind)>> {
     Ok(names)
 }
 
-fn name_and_kind(entry: &DirEntry, is_top: bool) -> io::Result<(String, Kind)> {
+fn name_and_kind(entry: &DirEntry, is_top: bool) -> io::Result<(String, ListedAs)> {
     let (name, about) = (entry.file_name(), entry.file_type()?);
     // A list cannot contain a name with a line end, and `sha256sum` escapes a backslash.
     let Some(name) = name.to_str().filter(|name| !name.contains(['\n', '\r', '\\'])) else {
-        return Ok((escape_hidden(&name.to_string_lossy()), Kind::Unsummed));
+        return Ok((escape_hidden(&name.to_string_lossy()), ListedAs::Unsummed));
     };
     // why: side files can be rebuilt, also by readers.
     let is_own = is_top && [CLOSING, SUMS].contains(&name);
     let is_left_out = is_own || name == "lock" || name.ends_with(".part") || name.ends_with(".side");
     let kind = match (about.is_file(), about.is_dir()) {
-        (true, _) if is_left_out => Kind::LeftOut,
-        (true, _) => Kind::Summed,
-        (_, true) if name.parse::<LogNumber>().is_ok() => Kind::Log,
-        _ => return Ok((escape_hidden(name), Kind::Unsummed)),
+        (true, _) if is_left_out => ListedAs::LeftOut,
+        (true, _) => ListedAs::Summed,
+        (_, true) if name.parse::<LogNumber>().is_ok() => ListedAs::Log,
+        _ => return Ok((escape_hidden(name), ListedAs::Unsummed)),
     };
     Ok((name.to_owned(), kind))
 }

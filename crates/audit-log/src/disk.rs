@@ -1,10 +1,3 @@
-mod folder;
-mod joined;
-
-pub use folder::FolderDisk;
-pub(crate) use folder::sync_folder;
-pub use joined::JoinedDisk;
-
 use std::fmt::Debug;
 use std::io;
 

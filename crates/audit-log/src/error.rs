@@ -118,3 +118,9 @@ impl AuditError {
 }
 
 countersign_core::coded!(AuditError);
+
+impl From<LogError> for AuditError {
+    fn from(error: LogError) -> Self {
+        if let LogError::Io(error) = error { Self::Unavailable(error) } else { Self::Log(Box::new(error)) }
+    }
+}

@@ -17,10 +17,10 @@ mod archive;
 mod call_record;
 mod closing;
 mod disk;
-mod end_record;
 mod error;
+mod folder_disk;
 mod gap_record;
-mod lifecycle;
+mod joined_disk;
 mod line;
 mod log;
 mod log_behind;
@@ -31,12 +31,11 @@ mod log_prover;
 mod log_read;
 mod log_state;
 mod log_verify;
-mod memory;
 mod proposal;
-mod read;
 mod receipt;
 mod record;
 mod refused;
+mod retire;
 mod segment;
 mod session_record;
 mod side_files;
@@ -57,33 +56,31 @@ pub use answer::{AnswerRecord, AnswerVerdict};
 pub use archive::{ArchiveBefore, ArchiveError, Archived, archive_log};
 pub use call_record::{CallRecord, RecordedTool, Verdict};
 pub use closing::{ClosedLog, ClosingError, ClosingNote, unsummed_names, verify_closing};
-pub use disk::{Disk, DiskFile, FolderDisk, JoinedDisk};
-pub use end_record::{EndReason, EndRecord};
+pub use disk::{Disk, DiskFile};
 pub use error::AuditError;
+pub use folder_disk::FolderDisk;
 pub use gap_record::{GapRecord, GapRow, UnrecordedAnswer};
-pub use lifecycle::{ArchivedRecord, BeganRecord};
-pub use log::{
-    CutBytes, Durability, Log, LogOptions, LogStart, Pending, RetireError, RetireWhich, Retired,
-    interrupted_retirement, retire_log,
-};
+pub use joined_disk::JoinedDisk;
+pub use log::{CutBytes, Durability, Log, LogOptions, LogStart, Pending};
 pub use log_behind::{LogBehind, read_log_behind};
-pub use log_error::{LogError, Place};
+pub use log_error::LogError;
 pub use log_files::FileSum;
 pub use log_number::{LogNumber, OpenLogError, key_of_log, list_logs, signed_key};
 pub use log_prover::{LogProver, VerifiedEntries, prove_consistency, prove_inclusion};
 pub use log_read::{LogEntries, LogEntry, read_disk, read_log};
 pub use log_state::{KnownLog, LogStateError, LogStateFile, LogStates};
 pub use log_verify::{LogSummary, verify_disk, verify_log};
-pub use memory::MemorySink;
 pub use proposal::{EvidenceKind, EvidenceRecord, ProposalRecord};
 pub use receipt::{MAX_RECEIPT_BYTES, Receipt, ReceiptError, VerifiedReceipt};
 pub use record::{
-    Direction, GatewayRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, Signal,
+    ArchivedRecord, BeganRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, Signal,
     SignalRecord, StandingChange, StandingRecord,
 };
-pub use refused::{RefusedRecord, RefusedRow, SeenSums};
-pub use session_record::{ClaimsRecord, Instructions, ServerRecord, SessionRecord};
+pub use refused::{Direction, GatewayRecord, RefusedRecord, RefusedRow, SeenSums};
+pub use retire::{RetireError, RetireWhich, Retired, interrupted_retirement, retire_log};
+pub use segment::Place;
+pub use session_record::{ClaimsRecord, EndReason, EndRecord, Instructions, ServerRecord, SessionRecord};
 pub use side_files::{RebuiltSide, place_before_end};
-pub use sink::AuditSink;
+pub use sink::{AuditSink, MemorySink};
 pub use text::{Escaped, EscapedError};
 pub use value::{RecordedValue, RecordedValues, RecordedValuesError};

@@ -9,18 +9,16 @@ mod open_calls;
 mod options;
 mod recovery;
 mod reopen;
-mod retire;
 mod share;
 mod side;
-pub(crate) mod sleepers;
-mod state;
+pub(crate) mod state;
 mod writer;
 
 pub use cut::CutBytes;
 pub use keeper::LogStart;
-pub(crate) use keeper::Stand;
+pub(crate) use keeper::StateKeeper;
+pub(crate) use open::LOCK;
 pub use options::{Durability, LogOptions};
-pub use retire::{RetireError, RetireWhich, Retired, interrupted_retirement, retire_log};
 
 use std::fmt;
 use std::io;
@@ -39,16 +37,14 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::closing::require_not_closed;
 use crate::disk::Disk;
 use crate::line::{LINE, MAX_PREFIX, record_body};
+use crate::log_state::Stand;
 use crate::segment::{MAX_LINE, call_tag};
 use crate::{AuditError, AuditSink, FolderDisk, LogError, LogKey, RebuiltSide, Record, UnrecordedAnswer};
-use batch::{Batch, MAX_BATCH};
-use failure::Failure;
-use gaps::Gaps;
-use keeper::{Keeper, Tried};
+use batch::MAX_BATCH;
+use failure::LogFailure;
 use older::Older;
 use open::Opened;
-use sleepers::Sleepers;
-use state::State;
+use state::LogState;
 use writer::Writer;
 
 /// Group-commit window for the callers that the last write woke. Without it they would split into two groups, each of
@@ -109,9 +105,9 @@ const PATIENCE: u32 = 128;
 pub struct Log {
     disk: Box<dyn Disk>,
     options: LogOptions,
-    keeper: Option<Keeper>,
+    keeper: Option<StateKeeper>,
     start: LogStart,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     /// Last acknowledged record and its life, copied from `state` so that they can be read without its lock.
     kept: AtomicU64,
     life: AtomicU64,
@@ -158,7 +154,7 @@ impl Log {
     /// its state, both of which leave it unchanged; [`AuditError::State`] if the state cannot be used;
     /// [`AuditError::Unavailable`] and [`AuditError::Write`] for errors of the system.
     pub fn open(folder: impl AsRef<Path>, options: LogOptions) -> Result<Self, AuditError> {
-        let keeper = Keeper::new(&options, Some(folder.as_ref()))?;
+        let keeper = StateKeeper::new(&options, Some(folder.as_ref()))?;
         if let Some(keeper) = &keeper {
             keeper.require_log(folder.as_ref())?;
         }
@@ -171,37 +167,15 @@ impl Log {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(disk: impl Disk + 'static, options: LogOptions) -> Result<Self, AuditError> {
-        let keeper = Keeper::new(&options, None)?;
+        let keeper = StateKeeper::new(&options, None)?;
         let opened = open::open(&disk, &options, keeper, || Ok(()))?;
         Ok(Self::ready(Box::new(disk), options, opened))
     }
 
     fn ready(disk: Box<dyn Disk>, options: LogOptions, opened: Opened) -> Self {
-        let Opened { mut writer, calls, keeper, start, older, rebuilt } = opened;
+        let Opened { writer, calls, keeper, start, older, rebuilt } = opened;
         let kept = writer.frontier.size();
-        let note: Arc<str> = writer.note.as_str().into();
-        let state = State {
-            life: 0,
-            ended: None,
-            frontier: writer.frontier.clone(),
-            open: Batch::default(),
-            spare: Batch::default(),
-            kept: writer.frontier.clone(),
-            note: Arc::clone(&note),
-            calls,
-            gaps: Gaps::default(),
-            recovered: std::mem::take(&mut writer.recovered),
-            synced_size: writer.signed_size,
-            synced_note: note,
-            batches: 0,
-            latest: None,
-            tried: Tried::new(writer.signed_size, options.opened_at),
-            writer: Some(writer),
-            crowd: 0,
-            watched: false,
-            sleepers: Sleepers::default(),
-            reopening: false,
-        };
+        let state = LogState::new(writer, calls, options.opened_at);
         Self {
             disk,
             options,
@@ -315,13 +289,13 @@ impl Log {
     }
 
     /// Hashes some unclaimed records of the open batch with the state unlocked. Returns `false` if there were none.
-    fn hash(state: &mut MutexGuard<'_, State>) -> bool {
-        let State { open, frontier, life, .. } = &mut **state;
+    fn hash(state: &mut MutexGuard<'_, LogState>) -> bool {
+        let LogState { open, frontier, life, .. } = &mut **state;
         let (life, Some(claim)) = (*life, open.claim(frontier)) else { return false };
         let leaves = MutexGuard::unlocked(state, || claim.leaves());
         // After a failure, their numbers may belong to other records.
         if state.life == life {
-            let State { open, frontier, .. } = &mut **state;
+            let LogState { open, frontier, .. } = &mut **state;
             open.put(&claim, &leaves, frontier);
         }
         true
@@ -329,7 +303,7 @@ impl Log {
 
     /// Sleeps until a record is kept or this caller has to act on it; for number 0, until the writer is back. At most
     /// for `moment`, if given.
-    fn sleep(state: &mut MutexGuard<'_, State>, seq: u64, moment: Option<Duration>) {
+    fn sleep(state: &mut MutexGuard<'_, LogState>, seq: u64, moment: Option<Duration>) {
         let this = thread::current();
         state.sleepers.add(seq, this.clone());
         MutexGuard::unlocked(state, || moment.map_or_else(thread::park, thread::park_timeout));
@@ -339,7 +313,7 @@ impl Log {
     }
 
     /// Writes the open batch if no other caller writes; otherwise sleeps until a write is done.
-    fn lead_or_sleep(&self, state: &mut MutexGuard<'_, State>, seq: u64) {
+    fn lead_or_sleep(&self, state: &mut MutexGuard<'_, LogState>, seq: u64) {
         let Some(mut writer) = state.writer.take() else {
             Self::sleep(state, seq, None);
             return;
@@ -355,7 +329,7 @@ impl Log {
         batch.clear();
         state.spare = batch;
         state.batches = state.batches.saturating_add(1);
-        self.settle(state, writer, written.err().map(|error| Failure::of(&error)));
+        self.settle(state, writer, written.err().map(|error| LogFailure::of(&error)));
         if self.keeper.is_some() && state.take_due() {
             // Done after the batch, while others write the next one. `save_state` reports a failure.
             let _ = MutexGuard::unlocked(state, || self.save(LockWait::Call));
@@ -378,7 +352,7 @@ impl Log {
     /// Runs the writer with the state unlocked. A disk that panics counts as failed, so that no waiting caller waits
     /// for ever.
     fn write(
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, LogState>,
         writer: &mut Writer,
         work: impl FnOnce(&mut Writer) -> Result<(), AuditError>,
     ) -> Result<(), AuditError> {
@@ -393,7 +367,7 @@ impl Log {
     }
 
     /// Takes the writer back and reports its result to the waiting callers.
-    fn settle(&self, state: &mut MutexGuard<'_, State>, mut writer: Writer, failure: Option<Failure>) {
+    fn settle(&self, state: &mut MutexGuard<'_, LogState>, mut writer: Writer, failure: Option<LogFailure>) {
         state.recovered.append(&mut writer.recovered);
         state.crowd = state.in_flight();
         state.kept.clone_from(&writer.frontier);
@@ -417,7 +391,7 @@ impl Log {
     }
 
     /// Reopens the log after a failure. INVARIANT: no caller waits for a record of the life that begins.
-    fn reopen(&self, state: &mut MutexGuard<'_, State>, time: Timestamp) -> Result<(), AuditError> {
+    fn reopen(&self, state: &mut MutexGuard<'_, LogState>, time: Timestamp) -> Result<(), AuditError> {
         let Some(mut writer) = state.writer.take() else { return Ok(()) };
         state.reopening = true;
         let mut last = None;
@@ -465,7 +439,7 @@ impl Log {
     /// # Errors
     /// [`AuditError::State`].
     pub fn forget_state(&self) -> Result<(), AuditError> {
-        self.keeper.as_ref().map_or(Ok(()), Keeper::forget)
+        self.keeper.as_ref().map_or(Ok(()), StateKeeper::forget)
     }
 
     /// Sets another first record in the state, because those before it are about to be removed.
@@ -512,7 +486,7 @@ impl Log {
     /// Name of the file that keeps the log's state, if there is one.
     #[must_use]
     pub fn state_name(&self) -> Option<String> {
-        self.keeper.as_ref().map(Keeper::name)
+        self.keeper.as_ref().map(StateKeeper::name)
     }
 
     fn sign_all(&self) -> Result<String, AuditError> {
@@ -534,7 +508,7 @@ impl Log {
                     writer.side.flush(&*self.disk);
                     Ok(())
                 });
-                let (note, failure) = (writer.note.clone(), done.err().map(|error| Failure::of(&error)));
+                let (note, failure) = (writer.note.clone(), done.err().map(|error| LogFailure::of(&error)));
                 self.settle(&mut state, writer, failure);
                 return failure.map_or(Ok(note), |failure| Err(failure.error()));
             } else if !Self::hash(&mut state) {

@@ -1,30 +1,6 @@
-use std::fmt;
 use std::io;
 
-use crate::segment::segment_name;
-use crate::{AuditError, CheckpointError};
-
-/// Position of a line in a log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Place {
-    /// First sequence number of the segment, as in its file name.
-    pub segment: u64,
-    /// Line number in the segment, from 1.
-    pub line: u64,
-    /// Offset of the line's first byte.
-    pub byte: u64,
-    /// Number of the entry on this line, or of the entry expected there. For a checkpoint, number of the last entry
-    /// before it.
-    pub entry: u64,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { segment, line, byte, entry } = self;
-        write!(f, "line {line} of {} (entry {entry}, byte {byte})", segment_name(*segment))
-    }
-}
+use crate::{CheckpointError, Place};
 
 /// Reason why a log does not verify or cannot be read. Never contains bytes of the log.
 #[derive(Debug, thiserror::Error)]
@@ -171,9 +147,3 @@ impl LogError {
 }
 
 countersign_core::coded!(LogError);
-
-impl From<LogError> for AuditError {
-    fn from(error: LogError) -> Self {
-        if let LogError::Io(error) = error { Self::Unavailable(error) } else { Self::Log(Box::new(error)) }
-    }
-}

@@ -7,7 +7,7 @@ use std::path::Path;
 use countersign_core::Digest;
 use sha2::{Digest as _, Sha256};
 
-use crate::disk::sync_folder;
+use crate::folder_disk::sync_folder;
 
 /// Bytes read at once.
 const BUFFER: usize = 256 << 10;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use countersign_merkle::{ConsistencyProof, Frontier, InclusionProof, LeafHash, TreeHead};
 
-use crate::read::parse_line;
+use crate::line::parse_line;
 use crate::segment::{
     Head, MAX_TAIL, call_tag, first_damage, is_checkpoint, list_segments, parse_checkpoint, read_range,
     segment_name,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use countersign_merkle::LeafHash;
 
-use crate::read::parse_line;
+use crate::line::parse_line;
 use crate::segment::{Head, MAX_LINE, is_checkpoint, list_segments, segment_name};
 use crate::{Disk, FolderDisk, LogError, Place, Record};
 

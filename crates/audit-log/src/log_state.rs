@@ -1,5 +1,6 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
 use countersign_keys::state_file::{LockWait, StateFile, StateFileError};
@@ -7,7 +8,6 @@ use countersign_keys::trusted::UntrustedFile;
 use countersign_tlog::note::KeyName;
 use serde::Deserialize as _;
 
-use crate::log::Stand;
 use crate::{Checkpoint, CheckpointError, GapRecord, LogError, LogKey};
 
 /// Format name in the file.
@@ -34,6 +34,18 @@ pub struct KnownLog {
     /// Number up to which each accepted decision has an outcome; 0 if unknown.
     pub(crate) settled: u64,
     /// Answers without an entry when the log's last process ended, or when it saved the state.
+    pub(crate) gap: Option<GapRecord>,
+}
+
+/// Progress of a log, for its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stand {
+    /// Size and note of the last synced checkpoint.
+    pub(crate) size: u64,
+    pub(crate) note: Arc<str>,
+    /// Number up to which each accepted decision has an outcome.
+    pub(crate) settled: u64,
+    /// Answers without an entry.
     pub(crate) gap: Option<GapRecord>,
 }
 

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use countersign_core::Timestamp;
 
-use crate::segment::{Scanner, list_segments};
+use crate::segment::{SegmentScanner, list_segments};
 use crate::{Checkpoint, Disk, FolderDisk, LogError, LogKey};
 
 /// Contents of a log whose every line was read and verified under its checkpoints.
@@ -65,17 +65,17 @@ pub fn verify_log(
 /// # Errors
 /// As [`verify_log`].
 pub fn verify_disk(disk: &dyn Disk, key: &LogKey, known: &[Checkpoint]) -> Result<LogSummary, LogError> {
-    walk(&mut Scanner::new(disk, key, known.to_vec()), disk, key)
+    walk(&mut SegmentScanner::new(disk, key, known.to_vec()), disk, key)
 }
 
 /// Verifies a log that may be damaged, and returns the note of the last checkpoint up to which it verifies.
 pub(crate) fn survey(disk: &dyn Disk, key: &LogKey) -> (Option<String>, Result<(), LogError>) {
-    let mut scanner = Scanner::new(disk, key, Vec::new());
+    let mut scanner = SegmentScanner::new(disk, key, Vec::new());
     let result = walk(&mut scanner, disk, key).map(drop);
     (Some(scanner.note().to_owned()).filter(|note| !note.is_empty()), result)
 }
 
-fn walk(scanner: &mut Scanner<'_>, disk: &dyn Disk, key: &LogKey) -> Result<LogSummary, LogError> {
+fn walk(scanner: &mut SegmentScanner<'_>, disk: &dyn Disk, key: &LogKey) -> Result<LogSummary, LogError> {
     let segments = list_segments(disk)?;
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else {
         return Err(LogError::Missing);

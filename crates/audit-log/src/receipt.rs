@@ -2,7 +2,7 @@ use countersign_canonical_json::{Canonical, Limits, Recipe, read, to_canonical};
 use countersign_merkle::{InclusionProof, LeafHash, NodeHash, ProofError, verify_inclusion};
 use countersign_tlog::base64;
 
-use crate::read::parse_line;
+use crate::line::parse_line;
 use crate::{
     CallRecord, Checkpoint, CheckpointError, Cosignature, LogKey, Record, WitnessKey, WitnessedCheckpoint,
 };
@@ -113,7 +113,7 @@ impl Receipt {
         if proof.index() > MAX_INDEX {
             return Err(ReceiptError::Malformed);
         }
-        let wire = Wire {
+        let wire = WireReceipt {
             checkpoint: note.to_owned(),
             index: proof.index(),
             proof: proof.path().iter().map(|hash| base64::encode(hash.as_bytes())).collect(),
@@ -146,7 +146,7 @@ impl Receipt {
     }
 
     fn of_members(canonical: &Canonical) -> Option<Self> {
-        let wire: Wire = serde::Deserialize::deserialize(canonical.value()).ok()?;
+        let wire: WireReceipt = serde::Deserialize::deserialize(canonical.value()).ok()?;
         if wire.receipt != FORM || wire.index > MAX_INDEX || wire.proof.len() > MAX_PROOF {
             return None;
         }
@@ -209,7 +209,7 @@ impl Receipt {
 /// Wire form of a receipt.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct WireReceipt {
     checkpoint: String,
     index: u64,
     proof: Vec<String>,

@@ -1,8 +1,8 @@
 use countersign_core::{AgentId, Digest, Millis, SessionId, Timestamp};
 
 use crate::{
-    AnswerRecord, ArchivedRecord, BeganRecord, CallRecord, EndRecord, Escaped, GapRecord, RefusedRecord,
-    ServerRecord, SessionRecord,
+    AnswerRecord, CallRecord, EndRecord, Escaped, GapRecord, GatewayRecord, RefusedRecord, ServerRecord,
+    SessionRecord,
 };
 
 /// One record of the log.
@@ -129,47 +129,6 @@ impl OutcomeRecord {
     }
 }
 
-/// Direction of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Direction {
-    /// From the client to the server.
-    ToServer,
-    /// From the server to the client.
-    ToClient,
-}
-
-/// A message that a gateway refused because it was malformed or unknown.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct GatewayRecord {
-    /// Time of the refusal.
-    pub time: Timestamp,
-    /// Session, if one has begun.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub session: Option<SessionId>,
-    /// Direction of the message.
-    pub direction: Direction,
-    /// Method of the message, if it names one.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub method: Option<Escaped<128>>,
-    /// Code of the refusal.
-    pub code: Escaped<64>,
-    /// Details that were not sent to the sender.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub reason: Option<Escaped<512>>,
-}
-
-impl GatewayRecord {
-    /// Builds one without session, method or reason.
-    #[must_use]
-    pub fn new(time: Timestamp, direction: Direction, code: &str) -> Self {
-        Self { time, session: None, direction, method: None, code: code.into(), reason: None }
-    }
-}
-
 /// Bytes that a log cut when it was opened after its writer had stopped. They belong to records that no checkpoint
 /// counts. Those were acknowledged only under [`Durability::System`](crate::Durability::System).
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -288,5 +247,49 @@ impl SignalRecord {
         within: Millis,
     ) -> Self {
         Self { time, session, agent, signal, count, within_ms: within }
+    }
+}
+
+/// First entry of a log that replaced another one, which a note closed.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct BeganRecord {
+    /// Time at which the log was begun.
+    pub time: Timestamp,
+    /// Origin of the log before it.
+    pub previous: Escaped<256>,
+    /// SHA-256 of the note that closed that log ([`ClosingNote`](crate::ClosingNote)).
+    pub closing: Digest,
+}
+
+impl BeganRecord {
+    /// Builds one from all of its members.
+    #[must_use]
+    pub fn new(time: Timestamp, previous: &str, closing: Digest) -> Self {
+        Self { time, previous: previous.into(), closing }
+    }
+}
+
+/// The oldest segments of the log were copied to an archive, and are about to be removed.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ArchivedRecord {
+    /// Time at which they were archived.
+    pub time: Timestamp,
+    /// First sequence number in them.
+    pub first: u64,
+    /// Last sequence number in them.
+    pub last: u64,
+    /// SHA-256 of the archive's manifest, which has the digest of each file.
+    pub manifest: Digest,
+}
+
+impl ArchivedRecord {
+    /// Builds one from all of its members.
+    #[must_use]
+    pub const fn new(time: Timestamp, first: u64, last: u64, manifest: Digest) -> Self {
+        Self { time, first, last, manifest }
     }
 }

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use countersign_core::{AgentId, Digest, SessionId, Timestamp};
 
-use crate::{Direction, Escaped, RecordedTool};
+use crate::{Escaped, RecordedTool};
 
 /// Most rows of one sum, unless there are more codes than that.
 const MAX_ROWS: usize = 64;
@@ -10,6 +10,47 @@ const MAX_ROWS: usize = 64;
 const MAX_NAMES: usize = 16;
 /// Most sums that are remembered to recognise a repeated one.
 const MAX_SEEN: usize = 256;
+
+/// Direction of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Direction {
+    /// From the client to the server.
+    ToServer,
+    /// From the server to the client.
+    ToClient,
+}
+
+/// A message that a gateway refused because it was malformed or unknown.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct GatewayRecord {
+    /// Time of the refusal.
+    pub time: Timestamp,
+    /// Session, if one has begun.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session: Option<SessionId>,
+    /// Direction of the message.
+    pub direction: Direction,
+    /// Method of the message, if it names one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub method: Option<Escaped<128>>,
+    /// Code of the refusal.
+    pub code: Escaped<64>,
+    /// Details that were not sent to the sender.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<Escaped<512>>,
+}
+
+impl GatewayRecord {
+    /// Builds one without session, method or reason.
+    #[must_use]
+    pub fn new(time: Timestamp, direction: Direction, code: &str) -> Self {
+        Self { time, session: None, direction, method: None, code: code.into(), reason: None }
+    }
+}
 
 /// Sum of refusals without entries of their own: the session exceeded its rate.
 ///

@@ -47,7 +47,7 @@ pub(crate) struct SideFiles {
     size: u64,
     /// Tree before the first segment.
     before: Frontier,
-    sides: BTreeMap<u64, Side>,
+    sides: BTreeMap<u64, SideFile>,
     /// Segments whose side files are missing or wrong and stay so. The segment is read instead.
     ignored: BTreeSet<u64>,
     rebuilt: Vec<RebuiltSide>,
@@ -55,7 +55,7 @@ pub(crate) struct SideFiles {
 
 /// Side file of one segment, as far as it is used, and the data after that.
 #[derive(Debug)]
-struct Side {
+struct SideFile {
     first: u64,
     /// Number after the last record.
     end: u64,
@@ -90,19 +90,19 @@ impl ResumedSide {
     /// Resumes the side file of a segment that ends with the last record of a verified tree.
     pub(crate) fn of(disk: &dyn Disk, first: u64, tree: &Frontier) -> io::Result<Self> {
         let (start, end) = (Start::read(disk, first)?, tree.size().saturating_add(1));
-        let leads_there = |side: &mut Side| {
+        let leads_there = |side: &mut SideFile| {
             side.catch_up(disk, &start, end)?;
             each_place(&mut side.places(disk)?, first, end, |_, _| {})?;
             if side.frontier(disk, &start)? == *tree { Ok(()) } else { Err(damaged()) }
         };
         if let Some(size) = start.size_of_side(disk, first) {
-            let mut side = Side::on_disk(first, end, size);
+            let mut side = SideFile::on_disk(first, end, size);
             let written = side.on_disk;
             if leads_there(&mut side).is_ok() {
                 return Ok(Self { written, more: side.more, rebuilt: None });
             }
         }
-        let mut side = Side::on_disk(first, end, HEADER);
+        let mut side = SideFile::on_disk(first, end, HEADER);
         leads_there(&mut side)?;
         let rebuilt = side.is_worth_a_file().then(|| side_name(first));
         Ok(Self { written: 0, more: [start.header, side.more].concat(), rebuilt })
@@ -188,7 +188,7 @@ impl SideFiles {
         self.segments.iter().copied().filter(|first| *first <= self.size).collect()
     }
 
-    fn side_of(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<&Side> {
+    fn side_of(&mut self, disk: &dyn Disk, seq: u64) -> io::Result<&SideFile> {
         let at = self.segments.partition_point(|first| *first <= seq);
         let first = at.checked_sub(1).and_then(|at| self.segments.get(at)).copied().ok_or_else(damaged)?;
         self.load(disk, first)?;
@@ -209,7 +209,7 @@ impl SideFiles {
         let ((end, is_closed), start) = (self.end_of(first), Start::read(disk, first)?);
         let is_ignored = self.ignored.contains(&first);
         let found = if is_ignored { None } else { start.size_of_side(disk, first) };
-        let mut side = Side::loaded(disk, first, end, found.unwrap_or(HEADER), is_closed);
+        let mut side = SideFile::loaded(disk, first, end, found.unwrap_or(HEADER), is_closed);
         let is_short = match found {
             Some(_) if is_closed => side.calls.is_none(),
             Some(_) => side.end < end && side.lag(disk)? > LAG,
@@ -232,7 +232,7 @@ impl SideFiles {
         self.sides.clear();
         for first in self.segments_with_records() {
             let ((end, is_closed), start) = (self.end_of(first), Start::read(disk, first)?);
-            let side = Side::on_disk(first, end, HEADER);
+            let side = SideFile::on_disk(first, end, HEADER);
             if side.is_on(disk, &start, end, is_closed).is_ok() {
                 continue;
             }
@@ -252,11 +252,11 @@ impl SideFiles {
     fn complete(
         &mut self,
         disk: &dyn Disk,
-        side: &Side,
+        side: &SideFile,
         start: &Start,
         end: u64,
         is_closed: bool,
-    ) -> io::Result<Side> {
+    ) -> io::Result<SideFile> {
         let first = side.first;
         let (size, failure) = match side.complete(disk, start, end, is_closed) {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
@@ -267,11 +267,11 @@ impl SideFiles {
             Ok(size) => (size, None),
         };
         self.rebuilt.push(RebuiltSide { file: side_name(first), failure });
-        Ok(Side::loaded(disk, first, end, size, is_closed))
+        Ok(SideFile::loaded(disk, first, end, size, is_closed))
     }
 }
 
-impl Side {
+impl SideFile {
     /// Returns the part of a segment's records that a file of `size` bytes covers.
     fn on_disk(first: u64, end: u64, size: u64) -> Self {
         let (mut low, mut high) = (first, end);
@@ -511,7 +511,7 @@ impl Start {
 #[must_use]
 pub fn place_before_end(disk: &dyn Disk, first: u64, next: Option<u64>, records: u64) -> Option<(u64, u64)> {
     let size = Start::read(disk, first).ok()?.size_of_side(disk, first)?;
-    let side = Side::on_disk(first, next.unwrap_or_else(|| first.saturating_add(size / CALL)), size);
+    let side = SideFile::on_disk(first, next.unwrap_or_else(|| first.saturating_add(size / CALL)), size);
     let seq = side.end.saturating_sub(records).max(first);
     let place = SidePlace::read(&mut side.read(disk, side_offset(first, seq)).ok()?).ok()?;
     let mut input = BufReader::new(disk.read(&segment_name(first), place.offset.checked_sub(1)?).ok()?);

@@ -20,7 +20,7 @@ const MAX_CLAIM: usize = 16 << 10;
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     /// Record lines that are not in the tree yet, the next one first.
-    due: VecDeque<Line>,
+    due: VecDeque<LinePlace>,
     /// Number of claimed lines, from the first on.
     claimed: usize,
     /// Data for the side file: the offset of each line in the batch, and the nodes completed by the lines in the tree,
@@ -31,7 +31,7 @@ pub(crate) struct Batch {
 
 /// Lines that a caller has claimed for hashing.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct HashClaim {
     /// Number of the first line.
     first: u64,
     /// Offset of the bytes in the batch.
@@ -40,7 +40,7 @@ pub(crate) struct Claim {
     lines: Vec<Range<usize>>,
 }
 
-impl Claim {
+impl HashClaim {
     /// Hashes the lines.
     pub(crate) fn leaves(&self) -> Vec<LeafHash> {
         self.lines.iter().map(|line| leaf(&self.bytes, self.start, line)).collect()
@@ -55,7 +55,7 @@ fn leaf(bytes: &[u8], start: usize, line: &Range<usize>) -> LeafHash {
 
 /// Position of a line in the batch, without its newline, and its hash if computed.
 #[derive(Debug)]
-struct Line {
+struct LinePlace {
     at: Range<usize>,
     leaf: Option<LeafHash>,
 }
@@ -68,25 +68,25 @@ impl Batch {
         self.places.push(SidePlace { offset: start as u64, tag });
         record_prefix(seq, &mut self.bytes);
         self.bytes.extend_from_slice(body);
-        self.due.push_back(Line { at: start..self.bytes.len(), leaf: None });
+        self.due.push_back(LinePlace { at: start..self.bytes.len(), leaf: None });
         self.bytes.push(b'\n');
     }
 
     /// Claims unclaimed lines, to be hashed without the lock. `tree` has all records before the due ones.
-    pub(crate) fn claim(&mut self, tree: &Frontier) -> Option<Claim> {
+    pub(crate) fn claim(&mut self, tree: &Frontier) -> Option<HashClaim> {
         let start = self.due.get(self.claimed)?.at.start;
-        let near = |line: &&Line| line.at.start.saturating_sub(start) < MAX_CLAIM;
+        let near = |line: &&LinePlace| line.at.start.saturating_sub(start) < MAX_CLAIM;
         let lines: Vec<_> =
             self.due.iter().skip(self.claimed).take_while(near).map(|line| line.at.clone()).collect();
         let bytes = self.bytes.get(start..lines.last()?.end)?.to_vec();
         let first = tree.size().saturating_add(self.claimed as u64).saturating_add(1);
         self.claimed = self.claimed.saturating_add(lines.len());
-        Some(Claim { first, start, bytes, lines })
+        Some(HashClaim { first, start, bytes, lines })
     }
 
     /// Stores the hashes of claimed lines that are not in the tree yet, and appends to the tree all lines that are next
     /// and hashed.
-    pub(crate) fn put(&mut self, claim: &Claim, leaves: &[LeafHash], tree: &mut Frontier) {
+    pub(crate) fn put(&mut self, claim: &HashClaim, leaves: &[LeafHash], tree: &mut Frontier) {
         let next = tree.size().saturating_add(1);
         for (seq, leaf) in (claim.first..).zip(leaves) {
             let place = seq.checked_sub(next).and_then(|place| usize::try_from(place).ok());

@@ -4,7 +4,7 @@ use crate::AuditError;
 
 /// Error for all waiting callers. It can be copied, unlike [`AuditError`].
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Failure {
+pub(super) enum LogFailure {
     Replaced,
     LockReplaced,
     Corrupt { at: u64 },
@@ -13,7 +13,7 @@ pub(super) enum Failure {
     Write(io::ErrorKind),
 }
 
-impl Failure {
+impl LogFailure {
     pub(super) fn of(error: &AuditError) -> Self {
         match error {
             AuditError::Replaced => Self::Replaced,

@@ -1,6 +1,6 @@
 use countersign_core::Timestamp;
 
-use super::failure::Failure;
+use super::failure::LogFailure;
 use crate::{AuditError, GapRecord, Record, UnrecordedAnswer};
 
 /// Answers without an entry since the log last worked.
@@ -15,8 +15,8 @@ pub(super) struct Gaps {
 
 impl Gaps {
     /// Counts an answer. `failure` is the last one of the log; without it, the record was too long for a line.
-    pub(super) fn add(&mut self, answer: &UnrecordedAnswer<'_>, failure: Option<Failure>) {
-        let code = failure.map_or(AuditError::TooLong, Failure::error).code();
+    pub(super) fn add(&mut self, answer: &UnrecordedAnswer<'_>, failure: Option<LogFailure>) {
+        let code = failure.map_or(AuditError::TooLong, LogFailure::error).code();
         self.gap.get_or_insert_with(|| GapRecord::new(answer.time, code)).add(answer);
     }
 

@@ -4,25 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_core::{Millis, Timestamp};
 use countersign_keys::state_file::LockWait;
 use parking_lot::Mutex;
 
 use super::open_calls::OpenCalls;
 use super::options::{LogOptions, StatePlace};
-use super::state::State;
 use super::writer::Writer;
-use crate::log_state::{StateStore, require_segments};
+use crate::log_state::{Stand, StateStore, require_segments};
 use crate::segment::list_segments;
-use crate::{
-    AuditError, FolderDisk, GapRecord, KnownLog, LogError, LogKey, LogStateError, LogStateFile, LogStates,
-};
-
-/// The state is saved once it lags by this many records and batches, or by this time as measured by the records. A save
-/// takes about as long as two batches, which is little in 64.
-const RECORDS: u64 = 256;
-const BATCHES: u64 = 64;
-const AGE: Millis = Millis::from_secs(10);
+use crate::{AuditError, FolderDisk, KnownLog, LogError, LogKey, LogStateError, LogStateFile, LogStates};
 
 /// Relation of an opened log to its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,25 +28,13 @@ pub enum LogStart {
 
 /// Keeps the last synced checkpoint of one log in a state.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(crate) struct StateKeeper {
     store: Arc<dyn StateStore>,
     key: LogKey,
     /// First record in the folder.
     first: AtomicU64,
     /// Last save. Locked during a save, so that no older one follows.
     saved: Mutex<Saved>,
-}
-
-/// Progress of a log, for its state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stand {
-    /// Size and note of the last synced checkpoint.
-    pub(crate) size: u64,
-    pub(crate) note: Arc<str>,
-    /// Number up to which each accepted decision has an outcome.
-    pub(crate) settled: u64,
-    /// Answers without an entry.
-    pub(crate) gap: Option<GapRecord>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -67,17 +45,9 @@ enum Saved {
     Forgotten,
 }
 
-/// Progress of the log at the last attempt to save the state.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tried {
-    size: u64,
-    batches: u64,
-    at: Option<Timestamp>,
-}
-
-impl Keeper {
+impl StateKeeper {
     /// Builds the keeper of a log in a folder, or of one on another disk; `None` if it has no state.
-    pub(super) fn new(options: &LogOptions, folder: Option<&Path>) -> Result<Option<Self>, AuditError> {
+    pub(crate) fn new(options: &LogOptions, folder: Option<&Path>) -> Result<Option<Self>, AuditError> {
         let store = match (&options.state, folder) {
             (StatePlace::Nowhere, _) | (StatePlace::Beside, None) => return Ok(None),
             (StatePlace::Kept(store), _) => Arc::clone(store),
@@ -90,22 +60,22 @@ impl Keeper {
         Ok(Some(Self { store, key: options.log_key(), first: AtomicU64::new(1), saved }))
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.store.name()
     }
 
     /// Returns all logs of the state.
-    pub(super) fn states(&self) -> Result<LogStates, AuditError> {
+    pub(crate) fn states(&self) -> Result<LogStates, AuditError> {
         self.store.read().map_err(|error| self.failed(error))
     }
 
     /// Returns the log as its state knows it.
-    pub(super) fn known(&self) -> Result<Option<KnownLog>, AuditError> {
+    pub(crate) fn known(&self) -> Result<Option<KnownLog>, AuditError> {
         self.known_in(&self.states()?, &self.key)
     }
 
     /// Returns the log of that key as these states know it.
-    pub(super) fn known_in(&self, states: &LogStates, key: &LogKey) -> Result<Option<KnownLog>, AuditError> {
+    pub(crate) fn known_in(&self, states: &LogStates, key: &LogKey) -> Result<Option<KnownLog>, AuditError> {
         states.log(key).map_err(|error| self.failed(error))
     }
 
@@ -183,33 +153,6 @@ impl Keeper {
         *saved = Saved::Forgotten;
         let done = self.store.update(LockWait::Start, &mut |states| states.remove(self.key.origin()));
         done.map_err(|error| self.failed(error))
-    }
-}
-
-impl State {
-    /// Returns `true` once if the state is due to be saved. The next interval starts here, even if the save fails.
-    pub(super) fn take_due(&mut self) -> bool {
-        let (tried, size) = (self.tried, self.synced_size);
-        let records = size.saturating_sub(tried.size);
-        let batches = self.batches.saturating_sub(tried.batches);
-        let age = self.latest.zip(tried.at).map_or(Millis::ZERO, |(now, at)| now.since(at));
-        let is_far = records > 0 && (age >= AGE || (records >= RECORDS && batches >= BATCHES));
-        let due = self.gaps.take_over() || is_far;
-        if due {
-            self.tried = Tried { size, batches: self.batches, at: self.latest };
-        }
-        due
-    }
-
-    pub(super) fn note_time(&mut self, time: Timestamp) {
-        self.latest = self.latest.max(Some(time));
-        self.tried.at.get_or_insert(time);
-    }
-}
-
-impl Tried {
-    pub(super) const fn new(size: u64, at: Option<Timestamp>) -> Self {
-        Self { size, batches: 0, at }
     }
 }
 

@@ -1,7 +1,7 @@
 use countersign_merkle::LeafHash;
 
 use crate::disk::Disk;
-use crate::segment::{MAX_LINE, Mark, Scanner, Times, parse_checkpoint, read_range, time_of};
+use crate::segment::{MAX_LINE, ScanPosition, SegmentScanner, Times, parse_checkpoint, read_range, time_of};
 use crate::side_files::{RebuiltSide, SideFiles, rest_of};
 use crate::{Checkpoint, LogError, LogKey};
 
@@ -18,7 +18,7 @@ pub(super) struct Older {
 #[derive(Debug)]
 pub(super) struct Behind {
     pub(super) segment: u64,
-    pub(super) mark: Mark,
+    pub(super) mark: ScanPosition,
     pub(super) note: String,
     pub(super) older: Older,
     pub(super) rebuilt: Vec<RebuiltSide>,
@@ -59,7 +59,7 @@ impl Behind {
         }
         let end = end.saturating_add(signed.len() as u64);
         let times = Times { last: time_of(rest_of(&line, size)?), ..Times::default() };
-        let mark = Mark { end, lines: 0, frontier, times };
+        let mark = ScanPosition { end, lines: 0, frontier, times };
         let older = Older { segments: older, end, checkpoint: state.clone() };
         Some(Self { segment, mark, note, older, rebuilt: sides.take_rebuilt() })
     }
@@ -68,7 +68,7 @@ impl Behind {
 impl Older {
     /// Verifies this part. It does not change while the log is written.
     pub(super) fn verify(&self, disk: &dyn Disk, key: &LogKey) -> Result<(), LogError> {
-        let mut scanner = Scanner::new(disk, key, vec![self.checkpoint.clone()]);
+        let mut scanner = SegmentScanner::new(disk, key, vec![self.checkpoint.clone()]);
         let mut records = 0;
         for segment in &self.segments {
             let scan = if self.segments.last() == Some(segment) {

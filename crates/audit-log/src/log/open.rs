@@ -2,29 +2,29 @@ use countersign_core::Timestamp;
 use countersign_merkle::Frontier;
 
 use super::cut;
-use super::keeper::{Keeper, LogStart};
+use super::keeper::{LogStart, StateKeeper};
 use super::older::{Behind, Older};
 use super::open_calls::OpenCalls;
 use super::options::{Durability, LogOptions};
 use super::recovery;
 use super::reopen::write_again;
-use super::side::Side;
+use super::side::SegmentSide;
 use super::writer::{Writer, sign};
 use crate::closing::CLOSING;
 use crate::disk::{Disk, DiskFile};
 use crate::log_files::step;
 use crate::log_state::require_segments;
-use crate::segment::{Scan, Scanner, list_segments, read_range, segment_name};
+use crate::segment::{Scan, SegmentScanner, list_segments, read_range, segment_name};
 use crate::{AuditError, Checkpoint, LogError, RebuiltSide};
 
 /// Name of the lock file that ensures a single writer.
-pub(super) const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 /// Log that is ready for writing.
 pub(super) struct Opened {
     pub(super) writer: Writer,
     pub(super) calls: OpenCalls,
-    pub(super) keeper: Option<Keeper>,
+    pub(super) keeper: Option<StateKeeper>,
     pub(super) start: LogStart,
     /// Entries that are not verified yet.
     pub(super) older: Option<Older>,
@@ -37,7 +37,7 @@ pub(super) struct Opened {
 pub(super) fn open(
     disk: &dyn Disk,
     options: &LogOptions,
-    mut keeper: Option<Keeper>,
+    mut keeper: Option<StateKeeper>,
     require: impl FnOnce() -> Result<(), AuditError>,
 ) -> Result<Opened, AuditError> {
     let mut lock = disk.lock(LOCK).map_err(AuditError::Unavailable)?.ok_or(AuditError::Locked)?;
@@ -56,14 +56,14 @@ pub(super) fn open(
     let mut known = verified.collect::<Result<Vec<_>, _>>().map_err(LogError::Known)?;
 
     let segments = list_segments(disk).map_err(AuditError::Unavailable)?;
-    let kept = keeper.as_ref().map(Keeper::known).transpose()?.flatten();
+    let kept = keeper.as_ref().map(StateKeeper::known).transpose()?.flatten();
     known.extend(kept.iter().map(|kept| kept.checkpoint.clone()));
     let of_state = kept.as_ref().map_or(Ok(()), |kept| require_segments(kept, segments.first().copied()));
     let behind = kept.as_ref().filter(|_| options.verifies_later && of_state.is_ok());
     let behind = behind.and_then(|kept| Behind::find(disk, &key, &segments, &kept.checkpoint, &known));
     // On any fault there, a scan of the whole log reports its place.
     let behind = behind.and_then(|behind| {
-        let found = scan_behind(&segments, Scanner::new(disk, &key, known.clone()), &behind).ok()?;
+        let found = scan_behind(&segments, SegmentScanner::new(disk, &key, known.clone()), &behind).ok()?;
         Some((behind, found))
     });
     let (scanned, older, mut rebuilt, synced) = match behind {
@@ -73,7 +73,7 @@ pub(super) fn open(
             (Ok(Some(end)), Some(older), rebuilt, synced)
         }
         None => {
-            let scanned = of_state.and_then(|()| scan(&segments, Scanner::new(disk, &key, known)));
+            let scanned = of_state.and_then(|()| scan(&segments, SegmentScanner::new(disk, &key, known)));
             (scanned, None, Vec::new(), 0)
         }
     };
@@ -91,7 +91,7 @@ pub(super) fn open(
         writer.begin_segment(disk).map_err(AuditError::Write)?;
     }
     if let (Some((first, _)), None) = (&end, unbegun) {
-        let (side, anew) = Side::resume(disk, *first, &writer.frontier, options.side_from);
+        let (side, anew) = SegmentSide::resume(disk, *first, &writer.frontier, options.side_from);
         writer.side = side;
         rebuilt.extend(anew);
     }
@@ -111,7 +111,7 @@ pub(super) fn open(
 }
 
 /// Reads all segments; returns the last one that was begun.
-fn scan(segments: &[u64], mut scanner: Scanner<'_>) -> Result<Option<(u64, Scan)>, LogError> {
+fn scan(segments: &[u64], mut scanner: SegmentScanner<'_>) -> Result<Option<(u64, Scan)>, LogError> {
     let mut end: Option<(u64, Scan)> = None;
     for segment in segments {
         let scan = scanner.segment(*segment, Some(segment) == segments.last())?;
@@ -122,7 +122,11 @@ fn scan(segments: &[u64], mut scanner: Scanner<'_>) -> Result<Option<(u64, Scan)
 }
 
 /// As [`scan`], starting at the checkpoint of the log's state.
-fn scan_behind(segments: &[u64], mut scanner: Scanner<'_>, behind: &Behind) -> Result<(u64, Scan), LogError> {
+fn scan_behind(
+    segments: &[u64],
+    mut scanner: SegmentScanner<'_>,
+    behind: &Behind,
+) -> Result<(u64, Scan), LogError> {
     let Behind { segment, mark, note, .. } = behind;
     let is_last = |first: u64| segments.last() == Some(&first);
     let mut end = (*segment, scanner.segment_behind(*segment, is_last(*segment), mark, note)?);
@@ -153,7 +157,7 @@ fn begin(disk: &dyn Disk, options: &LogOptions, lock: Box<dyn DiskFile>) -> Resu
         own: Vec::new(),
         recovered: Vec::new(),
         verified: None,
-        side: Side::off(options.side_from),
+        side: SegmentSide::off(options.side_from),
     })
 }
 
@@ -194,6 +198,6 @@ fn resume(
         own: Vec::new(),
         recovered: Vec::new(),
         verified: None,
-        side: Side::off(options.side_from),
+        side: SegmentSide::off(options.side_from),
     })
 }

@@ -8,8 +8,8 @@ use super::open_calls::OpenCalls;
 use super::options::{Durability, LogOptions};
 use super::writer::Writer;
 use crate::disk::Disk;
+use crate::line::parse_line;
 use crate::line::record_body;
-use crate::read::parse_line;
 use crate::segment::{is_checkpoint, list_segments, segment_name};
 use crate::{
     AuditError, GapRecord, KnownLog, LogError, OutcomeBy, OutcomeKind, OutcomeRecord, Place, Record,

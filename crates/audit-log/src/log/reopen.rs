@@ -3,22 +3,13 @@ use std::io;
 use countersign_core::Timestamp;
 
 use super::options::LogOptions;
-use super::writer::Writer;
+use super::writer::{VerifiedSegment, Writer};
 use crate::disk::{Disk, DiskFile};
-use crate::segment::{MAX_TAIL, Scan, Scanner, list_segments, read_range, segment_name};
+use crate::segment::{MAX_TAIL, Scan, SegmentScanner, list_segments, read_range, segment_name};
 use crate::{AuditError, LogError, Place};
 
 /// Bytes rewritten at once.
 const CHUNK: u64 = 64 << 10;
-
-/// Part of a segment that was verified as written. It is not read again while the file is the same and no shorter.
-#[derive(Debug)]
-pub(super) struct Verified {
-    /// Handle to detect whether the file is the same. It is never written or synced.
-    file: Box<dyn DiskFile>,
-    first: u64,
-    scan: Scan,
-}
 
 /// Continues after a failure, in a new segment, after the acknowledged records, or after a whole batch that follows
 /// them.
@@ -42,7 +33,7 @@ pub(super) fn reopen(
         return Err(AuditError::Corrupt { at: writer.end });
     }
     let key = options.log_key();
-    let mut scanner = Scanner::new(disk, &key, Vec::new());
+    let mut scanner = SegmentScanner::new(disk, &key, Vec::new());
     // A segment with only a head is created again, also if an attempt to do so failed.
     let scan = match verify(disk, &mut scanner, writer, size) {
         Ok(mut scan) => {
@@ -80,7 +71,7 @@ pub(super) fn reopen(
 /// Verifies that the segment equals the written data, up to the acknowledged end.
 fn verify(
     disk: &dyn Disk,
-    scanner: &mut Scanner<'_>,
+    scanner: &mut SegmentScanner<'_>,
     writer: &mut Writer,
     size: u64,
 ) -> Result<Scan, AuditError> {
@@ -88,7 +79,7 @@ fn verify(
         return Err(AuditError::Corrupt { at: size });
     }
     // Unsynced data may have been lost since: a read returns it only until the system drops its pages.
-    let synced = |verified: &Verified| verified.scan.whole.end <= writer.synced;
+    let synced = |verified: &VerifiedSegment| verified.scan.whole.end <= writer.synced;
     let mut before = writer.verified.take().filter(|it| it.first == writer.first && synced(it));
     if let Some(verified) = &mut before
         && verified.file.size_in_place().map_err(AuditError::Unavailable)?.is_none()
@@ -101,7 +92,11 @@ fn verify(
     } else {
         let file = disk.open(&segment_name(writer.first)).map_err(unavailable)?;
         let scan = scanner.segment_upto(writer.first, true, writer.end)?;
-        Verified { file, first: writer.first, scan: scan.ok_or(AuditError::Corrupt { at: writer.end })? }
+        VerifiedSegment {
+            file,
+            first: writer.first,
+            scan: scan.ok_or(AuditError::Corrupt { at: writer.end })?,
+        }
     };
     let scan = verified.scan.clone();
     if scan.kept.end != writer.signed_end

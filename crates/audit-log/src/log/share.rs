@@ -4,7 +4,7 @@ use std::path::Path;
 use countersign_tlog::note::KeyName;
 
 use super::Log;
-use super::keeper::Keeper;
+use super::keeper::StateKeeper;
 use super::options::LogOptions;
 use crate::closing::require_not_closed;
 use crate::log_files::step;
@@ -47,14 +47,14 @@ impl Log {
 
     /// As [`open`](Self::open), of an existing folder.
     pub(crate) fn open_existing(disk: FolderDisk, options: LogOptions) -> Result<Self, AuditError> {
-        let keeper = Keeper::new(&options, Some(disk.path()))?;
+        let keeper = StateKeeper::new(&options, Some(disk.path()))?;
         Self::open_in(disk, options, keeper)
     }
 
     pub(super) fn open_in(
         disk: FolderDisk,
         options: LogOptions,
-        keeper: Option<Keeper>,
+        keeper: Option<StateKeeper>,
     ) -> Result<Self, AuditError> {
         let opened = super::open::open(&disk, &options, keeper, || require_not_closed(disk.path()))?;
         Ok(Self::ready(Box::new(disk), options, opened))
@@ -113,7 +113,7 @@ impl Log {
     /// # Errors
     /// [`AuditError::State`].
     pub fn known_logs(&self) -> Result<LogStates, AuditError> {
-        self.keeper.as_ref().map_or_else(|| Ok(LogStates::default()), Keeper::states)
+        self.keeper.as_ref().map_or_else(|| Ok(LogStates::default()), StateKeeper::states)
     }
 }
 
@@ -156,7 +156,7 @@ fn open_from(
     let failed_first = |source| OpenLogError { log: from, source };
     require_not_closed(folder).map_err(failed_first)?;
     let first_key = options.log_key();
-    let first_keeper = Keeper::new(&options, Some(folder)).map_err(failed_first)?;
+    let first_keeper = StateKeeper::new(&options, Some(folder)).map_err(failed_first)?;
     if let Some(keeper) = &first_keeper {
         require_origin(keeper, first_key.origin(), folder).map_err(failed_first)?;
     }
@@ -183,7 +183,7 @@ fn open_from(
                 "a link in the place of a log's folder",
             ))));
         }
-        let keeper = Keeper::new(&options, Some(folder)).map_err(failed)?;
+        let keeper = StateKeeper::new(&options, Some(folder)).map_err(failed)?;
         if let Some(keeper) = &keeper {
             keeper.require_log(&log.folder_in(folder)).map_err(failed)?;
         }
@@ -211,7 +211,7 @@ fn open_from(
 
 /// Refuses a folder whose own log is missing, or has a key or origin other than the one that the numbered log's is
 /// derived from. A first log that is being begun, or was not begun yet, is accepted.
-fn require_first(folder: &Path, key: &LogKey, keeper: Option<&Keeper>) -> Result<(), AuditError> {
+fn require_first(folder: &Path, key: &LogKey, keeper: Option<&StateKeeper>) -> Result<(), AuditError> {
     if let Some(keeper) = keeper {
         keeper.require_log(folder)?;
     }
@@ -230,7 +230,7 @@ fn require_first(folder: &Path, key: &LogKey, keeper: Option<&Keeper>) -> Result
 }
 
 /// Refuses to begin a folder's first log under an origin that belongs to a numbered log of another folder.
-fn require_origin(keeper: &Keeper, own: &KeyName, folder: &Path) -> Result<(), AuditError> {
+fn require_origin(keeper: &StateKeeper, own: &KeyName, folder: &Path) -> Result<(), AuditError> {
     let (states, own) = (keeper.states()?, own.as_str());
     let first = states.origins().find(|first| LogNumber::of_origin(own, first).is_some());
     let Some(first) = first else { return Ok(()) };

@@ -15,7 +15,7 @@ use crate::side_files::{ResumedSide, open_side};
 /// A kill leaves a file that lacks a piece. The next reader or writer completes it from the segment. The file has every
 /// inner node: tiles of 256 hashes would halve it, but readers would have to hash again.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct SegmentSide {
     /// Least number of records of a segment with a side file.
     from: u64,
     first: u64,
@@ -29,7 +29,7 @@ pub(super) struct Side {
     is_off: bool,
 }
 
-impl Side {
+impl SegmentSide {
     /// Begins the file of the next segment, whose first line is `head`.
     pub(super) fn begin(&mut self, first: u64, head: &[u8]) {
         let buffer = side_header(first, head.strip_suffix(b"\n").unwrap_or(head));

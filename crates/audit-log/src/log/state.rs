@@ -1,20 +1,24 @@
 use std::sync::Arc;
 use std::thread::Thread;
 
-use countersign_core::Timestamp;
+use countersign_core::{Millis, Timestamp};
 use countersign_merkle::Frontier;
 
 use super::batch::Batch;
-use super::failure::Failure;
+use super::failure::LogFailure;
 use super::gaps::Gaps;
-use super::keeper::Tried;
 use super::open_calls::OpenCalls;
-use super::sleepers::Sleepers;
 use super::writer::Writer;
 use crate::{AuditError, CutBytes};
 
+/// The state is saved once it lags by this many records and batches, or by this time as measured by the records. A save
+/// takes about as long as two batches, which is little in 64.
+const RECORDS: u64 = 256;
+const BATCHES: u64 = 64;
+const AGE: Millis = Millis::from_secs(10);
+
 /// State of the log, shared under its lock.
-pub(super) struct State {
+pub(super) struct LogState {
     /// Number of failures. The time between two failures is one life of the log. A later life can assign a number
     /// again.
     pub(super) life: u64,
@@ -45,7 +49,7 @@ pub(super) struct State {
     /// Latest time of a record.
     pub(super) latest: Option<Timestamp>,
     /// Progress of the log when its state was last saved.
-    pub(super) tried: Tried,
+    pub(super) tried: SaveAttempt,
     /// Number of records in flight when the last batch was done: its own and those after it.
     pub(super) crowd: u64,
     /// Whether a caller with an unkept record waits for the rest of the crowd, for one group-commit window at most.
@@ -64,10 +68,37 @@ pub(super) struct Ended {
     pub(super) life: u64,
     /// Last acknowledged record.
     pub(super) kept: u64,
-    pub(super) failure: Failure,
+    pub(super) failure: LogFailure,
 }
 
-impl State {
+impl LogState {
+    /// Builds the state of a log that was just opened.
+    pub(super) fn new(mut writer: Writer, calls: OpenCalls, opened_at: Option<Timestamp>) -> Self {
+        let note: Arc<str> = writer.note.as_str().into();
+        Self {
+            life: 0,
+            ended: None,
+            frontier: writer.frontier.clone(),
+            open: Batch::default(),
+            spare: Batch::default(),
+            kept: writer.frontier.clone(),
+            note: Arc::clone(&note),
+            calls,
+            gaps: Gaps::default(),
+            recovered: std::mem::take(&mut writer.recovered),
+            synced_size: writer.signed_size,
+            synced_note: note,
+            batches: 0,
+            latest: None,
+            tried: SaveAttempt::new(writer.signed_size, opened_at),
+            writer: Some(writer),
+            crowd: 0,
+            watched: false,
+            sleepers: Sleepers::default(),
+            reopening: false,
+        }
+    }
+
     /// Returns the last number assigned to a record.
     pub(super) fn given(&self) -> u64 {
         self.frontier.size().saturating_add(self.open.due())
@@ -100,7 +131,7 @@ impl State {
     }
 
     /// Refuses all records that are not kept.
-    pub(super) fn end_life(&mut self, failure: Failure) {
+    pub(super) fn end_life(&mut self, failure: LogFailure) {
         self.ended = Some(Ended { life: self.life, kept: self.kept.size(), failure });
         self.life = self.life.saturating_add(1);
         self.open.clear();
@@ -115,5 +146,66 @@ impl State {
         self.watched = false;
         let kept = self.kept.size();
         if self.given() == kept { self.sleepers.wake_all() } else { self.sleepers.wake(kept) }
+    }
+
+    /// Returns `true` once if the state is due to be saved. The next interval starts here, even if the save fails.
+    pub(super) fn take_due(&mut self) -> bool {
+        let (tried, size) = (self.tried, self.synced_size);
+        let records = size.saturating_sub(tried.size);
+        let batches = self.batches.saturating_sub(tried.batches);
+        let age = self.latest.zip(tried.at).map_or(Millis::ZERO, |(now, at)| now.since(at));
+        let is_far = records > 0 && (age >= AGE || (records >= RECORDS && batches >= BATCHES));
+        let due = self.gaps.take_over() || is_far;
+        if due {
+            self.tried = SaveAttempt { size, batches: self.batches, at: self.latest };
+        }
+        due
+    }
+
+    pub(super) fn note_time(&mut self, time: Timestamp) {
+        self.latest = self.latest.max(Some(time));
+        self.tried.at.get_or_insert(time);
+    }
+}
+
+/// Progress of the log at the last attempt to save the state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SaveAttempt {
+    size: u64,
+    batches: u64,
+    at: Option<Timestamp>,
+}
+
+impl SaveAttempt {
+    pub(super) const fn new(size: u64, at: Option<Timestamp>) -> Self {
+        Self { size, batches: 0, at }
+    }
+}
+
+/// Sleeping callers, each until the record of its number is kept; with number 0, until the writer is back.
+///
+/// A caller that wakes spuriously and is not removed is listed twice once it sleeps again. That costs one more wake.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers(Vec<(u64, Thread)>);
+
+impl Sleepers {
+    pub(crate) fn add(&mut self, seq: u64, thread: Thread) {
+        self.0.push((seq, thread));
+    }
+
+    /// Removes a caller that woke by itself. Not by number: in a later life another caller may have it.
+    pub(crate) fn remove(&mut self, thread: &Thread) {
+        self.0.retain(|(_, sleeper)| sleeper.id() != thread.id());
+    }
+
+    /// Removes the callers up to a number, and one more that leads the next batch.
+    pub(crate) fn wake(&mut self, kept: u64) -> Vec<Thread> {
+        let mut next = true;
+        let told = |(seq, _): &mut (u64, Thread)| *seq <= kept || std::mem::take(&mut next);
+        self.0.extract_if(.., told).map(|(_, thread)| thread).collect()
+    }
+
+    pub(crate) fn wake_all(&mut self) -> Vec<Thread> {
+        self.0.drain(..).map(|(_, thread)| thread).collect()
     }
 }

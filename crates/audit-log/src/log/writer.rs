@@ -6,8 +6,7 @@ use countersign_merkle::Frontier;
 use super::batch::{Batch, MAX_BATCH};
 use super::cut::{self, CutBytes, read_all};
 use super::options::{Durability, LogOptions};
-use super::reopen::Verified;
-use super::side::Side;
+use super::side::SegmentSide;
 use crate::disk::{Disk, DiskFile};
 use crate::line::record_body;
 use crate::segment::{Head, MAX_LINE, MAX_TAIL, Scan, checkpoint_line, segment_name};
@@ -40,9 +39,18 @@ pub(super) struct Writer {
     /// Cuts that were recorded and not returned to a caller yet.
     pub(super) recovered: Vec<CutBytes>,
     /// Part of the segment that need not be read again on reopening.
-    pub(super) verified: Option<Verified>,
+    pub(super) verified: Option<VerifiedSegment>,
     /// Side file of the segment.
-    pub(super) side: Side,
+    pub(super) side: SegmentSide,
+}
+
+/// Part of a segment that was verified as written. It is not read again while the file is the same and no shorter.
+#[derive(Debug)]
+pub(super) struct VerifiedSegment {
+    /// Handle to detect whether the file is the same. It is never written or synced.
+    pub(super) file: Box<dyn DiskFile>,
+    pub(super) first: u64,
+    pub(super) scan: Scan,
 }
 
 impl Writer {

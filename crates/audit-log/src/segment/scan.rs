@@ -3,8 +3,9 @@ use std::io::{BufRead as _, BufReader, Read};
 use countersign_core::Timestamp;
 use countersign_merkle::{Frontier, LeafHash};
 
+use super::line::{CHECKPOINT, Head, MAX_LINE, is_checkpoint, is_object, parse_checkpoint, time_of};
+use super::place::segment_name;
 use super::tail::{MAX_TAIL, begins_line, first_damage, is_torn_head};
-use super::{CHECKPOINT, Head, MAX_LINE, is_checkpoint, is_object, parse_checkpoint, segment_name, time_of};
 use crate::line::record_prefix;
 use crate::{Checkpoint, Disk, LogError, LogKey, Place};
 
@@ -34,7 +35,7 @@ impl Times {
 
 /// Position in a segment, and the log up to there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mark {
+pub(crate) struct ScanPosition {
     /// Offset in the segment.
     pub(crate) end: u64,
     /// Lines up to there.
@@ -48,9 +49,9 @@ pub(crate) struct Mark {
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
     /// Position of its last checkpoint.
-    pub(crate) kept: Mark,
+    pub(crate) kept: ScanPosition,
     /// Position of its last whole record, if nothing was lost before it; otherwise as `kept`.
-    pub(crate) whole: Mark,
+    pub(crate) whole: ScanPosition,
     /// Offset of the batch that ends with that checkpoint.
     pub(crate) batch: u64,
     /// Note of that checkpoint.
@@ -60,7 +61,7 @@ pub(crate) struct Scan {
 }
 
 /// Reads segments in order, and keeps one line, one frontier and no record in memory.
-pub(crate) struct Scanner<'a> {
+pub(crate) struct SegmentScanner<'a> {
     disk: &'a dyn Disk,
     key: &'a LogKey,
     /// Checkpoints kept elsewhere that the scan has not reached yet, the smallest last.
@@ -70,18 +71,18 @@ pub(crate) struct Scanner<'a> {
     /// the records may be damaged.
     forked: Option<u64>,
     /// Position of the scan; `None` before the first segment.
-    at: Option<Mark>,
+    at: Option<ScanPosition>,
     note: String,
     pub(crate) checkpoints: u64,
 }
 
-impl std::fmt::Debug for Scanner<'_> {
+impl std::fmt::Debug for SegmentScanner<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scanner").field("at", &self.at).finish_non_exhaustive()
     }
 }
 
-impl<'a> Scanner<'a> {
+impl<'a> SegmentScanner<'a> {
     pub(crate) fn new(disk: &'a dyn Disk, key: &'a LogKey, mut known: Vec<Checkpoint>) -> Self {
         known.sort_by_key(|checkpoint| std::cmp::Reverse(checkpoint.size()));
         let most_known = known.first().map_or(0, Checkpoint::size);
@@ -106,7 +107,7 @@ impl<'a> Scanner<'a> {
         last: bool,
         size: u64,
     ) -> Result<Option<Scan>, LogError> {
-        let mut lines = Lines::open(self.disk, first, &Mark::default(), size)?;
+        let mut lines = Lines::open(self.disk, first, &ScanPosition::default(), size)?;
         let mark = match self.head(&mut lines) {
             Ok(mark) => mark,
             Err(error) => return self.torn_head(error, first, last, size),
@@ -122,7 +123,7 @@ impl<'a> Scanner<'a> {
         &mut self,
         first: u64,
         last: bool,
-        mark: &Mark,
+        mark: &ScanPosition,
         note: &str,
     ) -> Result<Scan, LogError> {
         let size = self.disk.size(&segment_name(first))?;
@@ -189,13 +190,13 @@ impl<'a> Scanner<'a> {
         let mut mark = scan.whole.clone();
         let trouble = loop {
             match self.line(lines, &mut mark, scan) {
-                Ok(Step::Record) => {}
-                Ok(Step::Checkpoint) => {
+                Ok(LineKind::Record) => {}
+                Ok(LineKind::Checkpoint) => {
                     scan.batch = scan.kept.end;
                     scan.kept.clone_from(&mark);
                     scan.note.clone_from(&self.note);
                 }
-                Ok(Step::End) => break None,
+                Ok(LineKind::End) => break None,
                 Err(LogError::Io(error)) => return Err(error.into()),
                 Err(trouble) => break Some(trouble),
             }
@@ -221,9 +222,9 @@ impl<'a> Scanner<'a> {
         if is_torn_head(&bytes, first) { Ok(None) } else { Err(error) }
     }
 
-    fn head(&mut self, lines: &mut Lines) -> Result<Mark, LogError> {
+    fn head(&mut self, lines: &mut Lines) -> Result<ScanPosition, LogError> {
         let place = lines.place(lines.segment);
-        let Found::Whole = lines.read()? else { return Err(LogError::Malformed(place)) };
+        let LineEnding::Whole = lines.read()? else { return Err(LogError::Malformed(place)) };
         let head = Head::parse(&lines.buffer).ok_or(LogError::Malformed(place))?;
         let before = head.segment.first.checked_sub(1).filter(|_| head.segment.first == place.segment);
         let before = before.ok_or(LogError::Malformed(place))?;
@@ -247,7 +248,7 @@ impl<'a> Scanner<'a> {
         }
         self.note = head.checkpoint;
         let times = self.at.as_ref().map(|mark| mark.times).unwrap_or_default();
-        Ok(Mark { end: lines.end, lines: 1, frontier, times })
+        Ok(ScanPosition { end: lines.end, lines: 1, frontier, times })
     }
 
     /// Refuses a known checkpoint from before the first segment: it could not be compared.
@@ -272,30 +273,35 @@ impl<'a> Scanner<'a> {
         self.forked.map_or(Ok(()), |size| Err(LogError::Fork { size }))
     }
 
-    fn line(&mut self, lines: &mut Lines, mark: &mut Mark, scan: &Scan) -> Result<Step, LogError> {
+    fn line(
+        &mut self,
+        lines: &mut Lines,
+        mark: &mut ScanPosition,
+        scan: &Scan,
+    ) -> Result<LineKind, LogError> {
         let seq = mark.frontier.size().saturating_add(1);
         let place = lines.place(seq);
         lines.due.clear();
         record_prefix(seq, &mut lines.due);
         lines.due.push(b',');
         match lines.read()? {
-            Found::Whole => {}
-            Found::End => return Ok(Step::End),
-            Found::TooLong => return Err(LogError::TooLong(place)),
-            Found::Unfinished if lines.can_be_due() => return Err(LogError::Unfinished(place)),
-            Found::Unfinished => return Err(LogError::Malformed(place)),
+            LineEnding::Whole => {}
+            LineEnding::End => return Ok(LineKind::End),
+            LineEnding::TooLong => return Err(LogError::TooLong(place)),
+            LineEnding::Unfinished if lines.can_be_due() => return Err(LogError::Unfinished(place)),
+            LineEnding::Unfinished => return Err(LogError::Malformed(place)),
         }
         let line = lines.buffer.as_slice();
         let step = if let Some(rest) = line.strip_prefix(lines.due.as_slice()) {
             self.record(seq, line, rest, mark)
                 .map_err(|error| error.unwrap_or(LogError::Malformed(place)))?;
-            Step::Record
+            LineKind::Record
         } else if is_checkpoint(line) {
             let place = Place { entry: mark.frontier.size(), ..place };
             self.note = self.checkpoint(line, place, mark, scan)?;
             self.require_same()?;
             self.checkpoints = self.checkpoints.saturating_add(1);
-            Step::Checkpoint
+            LineKind::Checkpoint
         } else if line.starts_with(b"{\"seq\":") {
             return Err(LogError::Sequence { at: place, expected: seq });
         } else {
@@ -311,7 +317,7 @@ impl<'a> Scanner<'a> {
         seq: u64,
         line: &[u8],
         rest: &[u8],
-        mark: &mut Mark,
+        mark: &mut ScanPosition,
     ) -> Result<(), Option<LogError>> {
         let time = time_of(rest).filter(|_| is_object(line)).ok_or(None)?;
         mark.frontier.append(LeafHash::of(line)).map_err(|_| None)?;
@@ -321,7 +327,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// Verifies a checkpoint line, and returns its note.
-    fn checkpoint(&self, line: &[u8], place: Place, mark: &Mark, scan: &Scan) -> Result<String, LogError> {
+    fn checkpoint(
+        &self,
+        line: &[u8],
+        place: Place,
+        mark: &ScanPosition,
+        scan: &Scan,
+    ) -> Result<String, LogError> {
         let note = parse_checkpoint(line).ok_or(LogError::Malformed(place))?;
         let signed = Checkpoint::verify(&note, self.key)
             .map_err(|source| LogError::Signature { at: place, source })?;
@@ -356,7 +368,7 @@ pub(crate) fn read_range(disk: &dyn Disk, first: u64, from: u64, to: u64) -> Res
 
 /// Kind of a line.
 #[derive(Clone, Copy)]
-enum Step {
+enum LineKind {
     Record,
     Checkpoint,
     End,
@@ -364,7 +376,7 @@ enum Step {
 
 /// Result of reading a line.
 #[derive(Clone, Copy)]
-enum Found {
+enum LineEnding {
     Whole,
     /// The file ends before the line does.
     Unfinished,
@@ -385,7 +397,7 @@ struct Lines {
 
 impl Lines {
     /// Opens a segment at a mark, as if it had `size` bytes.
-    fn open(disk: &dyn Disk, segment: u64, from: &Mark, size: u64) -> Result<Self, LogError> {
+    fn open(disk: &dyn Disk, segment: u64, from: &ScanPosition, size: u64) -> Result<Self, LogError> {
         let (number, end) = (from.lines, from.end);
         let input = disk.read(&segment_name(segment), end)?.take(size.saturating_sub(end));
         let input = BufReader::with_capacity(BUFFER, input);
@@ -393,20 +405,20 @@ impl Lines {
     }
 
     /// Reads a line into the buffer, without its newline.
-    fn read(&mut self) -> Result<Found, LogError> {
+    fn read(&mut self) -> Result<LineEnding, LogError> {
         self.buffer.clear();
         let most = (MAX_LINE as u64).saturating_add(1);
         let read = self.input.by_ref().take(most).read_until(b'\n', &mut self.buffer)? as u64;
         self.end = self.end.saturating_add(read);
         self.number = self.number.saturating_add(1);
         Ok(if self.buffer.pop_if(|last| *last == b'\n').is_some() {
-            Found::Whole
+            LineEnding::Whole
         } else if read == 0 {
-            Found::End
+            LineEnding::End
         } else if read == most {
-            Found::TooLong
+            LineEnding::TooLong
         } else {
-            Found::Unfinished
+            LineEnding::Unfinished
         })
     }
 

@@ -1,8 +1,8 @@
 use serde::de::IgnoredAny;
 
-use super::{CHECKPOINT, CHECKPOINT_END, Head, is_checkpoint, parse_checkpoint};
+use super::line::{CHECKPOINT, CHECKPOINT_END, Head, is_checkpoint, parse_checkpoint};
+use crate::line::parse_line;
 use crate::line::record_prefix;
-use crate::read::parse_line;
 use crate::{Checkpoint, LogKey};
 
 /// Most bytes that can follow the last checkpoint: a batch takes half of it.
@@ -21,7 +21,7 @@ pub(crate) fn first_damage(bytes: &[u8], start: u64, due: u64, key: &LogKey) -> 
     if !are_lost_pages(bytes, start) {
         return Some(0);
     }
-    let mut tail = Tail { due, is_exact: true, key };
+    let mut tail = TailLines { due, is_exact: true, key };
     let mut at = 0_usize;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let end = at.saturating_add(line.len());
@@ -49,14 +49,14 @@ fn are_lost_pages(bytes: &[u8], start: u64) -> bool {
 }
 
 /// Lines after a checkpoint, read so far.
-struct Tail<'a> {
+struct TailLines<'a> {
     /// Number of the next record; after a lost page, its lower bound.
     due: u64,
     is_exact: bool,
     key: &'a LogKey,
 }
 
-impl Tail<'_> {
+impl TailLines<'_> {
     /// Reads a line that may have lost pages; returns whether the rest is as written.
     fn takes(&mut self, line: &[u8], is_last: bool) -> bool {
         let text = line.strip_suffix(b"\n");

@@ -222,7 +222,7 @@ fn oversized_tail_is_refused_as_corrupt() {
     log.record(&decision("1")).unwrap();
     drop(log);
     let mut bytes = disk.bytes("000000000001.jsonl");
-    let line = serde_json::to_string(&crate::read::WireLine { seq: 0, record: &decision(&"x".repeat(200)) });
+    let line = serde_json::to_string(&crate::line::WireLine { seq: 0, record: &decision(&"x".repeat(200)) });
     let line = line.unwrap();
     let mut seq = 2;
     while bytes.len() < 17 << 20 {

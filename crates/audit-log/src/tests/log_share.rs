@@ -9,7 +9,7 @@ use countersign_keys::state_file::LockWait;
 
 use super::log_support::{fill, key, options, place};
 use super::{at, decision};
-use crate::log::Stand;
+use crate::log_state::Stand;
 use crate::log_state::StateStore;
 use crate::*;
 

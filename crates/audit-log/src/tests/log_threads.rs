@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::log_support::*;
 use super::sim::{Faults, Rng, SimDisk};
 use super::{decision, session};
-use crate::log::sleepers::Sleepers;
+use crate::log::state::Sleepers;
 use crate::*;
 
 /// Returns no faults half of the time, so that batches fail midway and the log is reopened while others are in flight.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::checkpoint::{ORIGIN, log_key, name, signing_key};
 use super::{at, call_record, hostile, session};
-use crate::read::WireLine;
+use crate::line::WireLine;
 use crate::*;
 
 /// Builds a decision with every member that an auditor needs.

@@ -2,8 +2,8 @@ use countersign_core::{Digest, is_hidden};
 use proptest::prelude::*;
 
 use super::hostile;
+use crate::line::{WireLine, parse_line};
 use crate::line::{record_body, record_prefix};
-use crate::read::{WireLine, parse_line};
 use crate::{ClaimsRecord, Escaped, EvidenceKind, EvidenceRecord, ProposalRecord, Record};
 
 fn line(record: &crate::Record) -> String {

@@ -2,8 +2,8 @@ use countersign_core::{Digest, OperatorId, Principal, RequestId, SessionId, Toke
 use proptest::prelude::*;
 
 use super::{call_record, hostile};
+use crate::line::parse_line;
 use crate::line::{record_body, record_prefix};
-use crate::read::parse_line;
 use crate::segment::MAX_LINE;
 use crate::{CallRecord, Escaped, EvidenceRecord, ProposalRecord, Record, RecordedTool, RecordedValues};
 

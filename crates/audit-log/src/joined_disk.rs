@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::{Disk, DiskFile, FolderDisk};
+use crate::{Disk, DiskFile, FolderDisk};
 
 /// Reads a log and the archives of its oldest segments as one folder. Read-only.
 ///

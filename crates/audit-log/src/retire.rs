@@ -7,20 +7,18 @@ use countersign_core::{Digest, Timestamp};
 use countersign_keys::{SigningKey, VerifyingKey};
 use countersign_tlog::note::{KeyName, SignedNote};
 
-use super::keeper::Keeper;
-use super::open::LOCK;
-use super::{Log, LogOptions};
 use crate::closing::{CLOSING, ClosedLog, FolderSums, SUMS, has_note, read_closing};
-use crate::disk::{DiskFile, sync_folder};
+use crate::folder_disk::sync_folder;
+use crate::log::{LOCK, StateKeeper};
 use crate::log_files::{read_small, remove, step, write_bytes};
 use crate::log_number::last_signed;
 use crate::log_state::require_segments;
 use crate::log_verify::survey;
 use crate::segment::list_segments;
 use crate::{
-    AuditError, AuditSink as _, BeganRecord, ClosingError, ClosingNote, Disk as _, FolderDisk, KnownLog,
-    LogError, LogKey, LogNumber, LogStates, Record, list_logs, read_log, signed_key, verify_closing,
-    verify_disk,
+    AuditError, AuditSink as _, BeganRecord, ClosingError, ClosingNote, Disk as _, DiskFile, FolderDisk,
+    KnownLog, Log, LogError, LogKey, LogNumber, LogOptions, LogStates, Record, list_logs, read_log,
+    signed_key, verify_closing, verify_disk,
 };
 
 /// Selection of logs that may be retired.
@@ -263,7 +261,7 @@ impl Folder {
             // The files may have changed since an interrupted call signed the note.
             Some((note, _)) => (note, verify_closing(&self.path, &first)?),
             None => {
-                let keeper = Keeper::new(next, Some(&self.path))?;
+                let keeper = StateKeeper::new(next, Some(&self.path))?;
                 let closed = self.survey(&first, &next_key, &logs, keeper.as_ref(), which)?;
                 self.write_note(&first, key, &next_key, closed, now)?
             }
@@ -351,10 +349,10 @@ impl Folder {
         first: &LogKey,
         next: &LogKey,
         logs: &[LogNumber],
-        keeper: Option<&Keeper>,
+        keeper: Option<&StateKeeper>,
         which: RetireWhich,
     ) -> Result<Vec<ClosedLog>, RetireError> {
-        let states = &keeper.map_or(Ok(LogStates::default()), Keeper::states)?;
+        let states = &keeper.map_or(Ok(LogStates::default()), StateKeeper::states)?;
         require_new(first, next.origin(), states)?;
         let mut due: BTreeSet<_> = logs.iter().copied().collect();
         for origin in states.origins() {
@@ -367,7 +365,7 @@ impl Folder {
         for number in due {
             let key = number.key(first).map_err(|_| LogError::Missing).map_err(AuditError::from)?;
             let known = states.log(&key).map_err(|source| {
-                let state = keeper.map(Keeper::name).unwrap_or_default();
+                let state = keeper.map(StateKeeper::name).unwrap_or_default();
                 RetireError::State {
                     origin: key.origin().clone(),
                     source: AuditError::State { state, source },

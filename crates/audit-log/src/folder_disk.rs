@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use countersign_keys::trusted::{open_unfollowed_with, require_only_name};
 
-use super::{Disk, DiskFile};
+use crate::{Disk, DiskFile};
 
 /// Folder of the file system.
 ///
@@ -156,7 +156,7 @@ pub(crate) const fn sync_folder(_: &Path) -> io::Result<()> {
 struct FolderFile {
     file: File,
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 impl DiskFile for FolderFile {
@@ -192,18 +192,18 @@ fn write_all_at(file: &mut File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     io::Write::write_all(file, bytes)
 }
 
-/// Identity of a file: its device and inode.
+/// FileIdentity of a file: its device and inode.
 #[cfg(unix)]
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
 #[cfg(not(unix))]
-type Identity = ();
+type FileIdentity = ();
 
 #[cfg(unix)]
-fn identity(metadata: &fs::Metadata) -> Identity {
+fn identity(metadata: &fs::Metadata) -> FileIdentity {
     use std::os::unix::fs::MetadataExt as _;
     (metadata.dev(), metadata.ino())
 }
 
 #[cfg(not(unix))]
-const fn identity(_: &fs::Metadata) -> Identity {}
+const fn identity(_: &fs::Metadata) -> FileIdentity {}
