@@ -13,7 +13,7 @@ const MAX_ASKED: usize = 1_024;
 
 /// An approver's answer about a call.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ApproverAnswer {
     /// Approved; the token binds this call id.
     Approved(CallId, ApprovalToken),
     /// Denied by an approver.
@@ -22,7 +22,7 @@ pub(crate) enum Answer {
 
 /// A question that waits for an answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct FiledQuestion {
     /// The id to approve under.
     pub(crate) id: CallId,
     /// Whether this request created the question.
@@ -34,24 +34,28 @@ pub(crate) struct Question {
 /// The gate computes the binding that an approval needs, and returns it when it refuses the call. The binding is kept
 /// here until the retry. Approvals bind the session, and a session has one gateway, so no other gateway asks for it.
 #[derive(Debug)]
-pub(crate) struct Approvals {
+pub(crate) struct CallApprovals {
     store: Arc<dyn PendingApprovals>,
     ttl: Millis,
     asked: Mutex<VecDeque<CallFacts>>,
 }
 
-impl Approvals {
+impl CallApprovals {
     pub(crate) const fn new(store: Arc<dyn PendingApprovals>, ttl: Millis) -> Self {
         Self { store, ttl, asked: Mutex::new(VecDeque::new()) }
     }
 
     /// Returns the answer to exactly this binding.
-    pub(crate) fn answer(&self, binding: &CallFacts, now: Timestamp) -> Result<Option<Answer>, PendingError> {
+    pub(crate) fn answer(
+        &self,
+        binding: &CallFacts,
+        now: Timestamp,
+    ) -> Result<Option<ApproverAnswer>, PendingError> {
         if let Some(denial) = self.store.find_denied(binding, now)? {
-            return Ok(Some(Answer::Denied(Box::new(binding.clone()), denial)));
+            return Ok(Some(ApproverAnswer::Denied(Box::new(binding.clone()), denial)));
         }
         let approved = self.store.find_approved(binding, now)?;
-        Ok(approved.map(|(id, token)| Answer::Approved(id, token)))
+        Ok(approved.map(|(id, token)| ApproverAnswer::Approved(id, token)))
     }
 
     /// Files an approval request and returns the id to approve it under. A denial counts until `denial_ends`. A call that was
@@ -61,7 +65,7 @@ impl Approvals {
         request: &ApprovalRequest,
         denial_ends: Timestamp,
         now: Timestamp,
-    ) -> Result<Question, PendingError> {
+    ) -> Result<FiledQuestion, PendingError> {
         let binding = request.binding();
         let is_known = self.store.get(&binding.call_id)?.is_some();
         let mut wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?
@@ -70,7 +74,7 @@ impl Approvals {
             wanted = wanted.with_proposal(proposal.clone());
         }
         let filed = match self.store.request(&wanted) {
-            Ok(id) => Ok(Question { is_new: !is_known && id == binding.call_id, id }),
+            Ok(id) => Ok(FiledQuestion { is_new: !is_known && id == binding.call_id, id }),
             Err(PendingError::Denied) => Err(PendingError::Denied),
             Err(error) => return Err(error),
         };
@@ -84,7 +88,7 @@ impl Approvals {
     }
 
     /// Withdraws a question that was filed just now.
-    pub(crate) fn withdraw(&self, question: &Question) -> Result<(), PendingError> {
+    pub(crate) fn withdraw(&self, question: &FiledQuestion) -> Result<(), PendingError> {
         if question.is_new { self.store.withdraw(&question.id) } else { Ok(()) }
     }
 
@@ -95,7 +99,7 @@ impl Approvals {
         args: Digest,
         registry_version: u64,
         now: Timestamp,
-    ) -> Result<Option<Answer>, PendingError> {
+    ) -> Result<Option<ApproverAnswer>, PendingError> {
         let binding = self.asked.lock().iter().find(|old| is_same_call(old, tool, args)).cloned();
         match binding {
             Some(binding) if binding.registry_version == Some(registry_version) => self.answer(&binding, now),

@@ -11,7 +11,7 @@ use countersign_canonical_json::{Limits, Recipe, read};
 /// The position of one value in a JSON text. The strict reader must have accepted the text; in any other text, positions
 /// are wrong or missing, but nothing panics.
 #[derive(Clone, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ValuePosition<'a> {
     text: &'a [u8],
     at: Range<usize>,
 }
@@ -20,11 +20,11 @@ pub(crate) struct Place<'a> {
 #[derive(Clone, Debug)]
 struct Child<'a> {
     /// The member's name with its quotation marks.
-    name: Option<Place<'a>>,
-    value: Place<'a>,
+    name: Option<ValuePosition<'a>>,
+    value: ValuePosition<'a>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ValuePosition<'a> {
     /// The position of the text's one value.
     pub(crate) fn new(text: &'a [u8]) -> Self {
         let start = skip_white_space(text, 0);
@@ -130,12 +130,12 @@ impl<'a> Edits<'a> {
     }
 
     /// Replaces a value.
-    pub(crate) fn replace(&mut self, place: &Place<'_>, with: impl Into<Vec<u8>>) {
+    pub(crate) fn replace(&mut self, place: &ValuePosition<'_>, with: impl Into<Vec<u8>>) {
         self.edits.push((place.at.clone(), with.into()));
     }
 
     /// Replaces the value of a member, or appends the member. The object must not be empty.
-    pub(crate) fn set_member(&mut self, object: &Place<'_>, name: &str, json: &str) {
+    pub(crate) fn set_member(&mut self, object: &ValuePosition<'_>, name: &str, json: &str) {
         if let Some(old) = object.get(name) {
             return self.replace(&old, json);
         }
@@ -144,14 +144,14 @@ impl<'a> Edits<'a> {
     }
 
     /// Cuts members out of an object, each with one comma. Several cuts of one object combine.
-    pub(crate) fn cut_members(&mut self, object: &Place<'a>, taken: impl Fn(&str) -> bool) {
+    pub(crate) fn cut_members(&mut self, object: &ValuePosition<'a>, taken: impl Fn(&str) -> bool) {
         self.cut(object, |_, child| {
-            child.name.as_ref().and_then(Place::string).is_some_and(|name| taken(&name))
+            child.name.as_ref().and_then(ValuePosition::string).is_some_and(|name| taken(&name))
         });
     }
 
     /// Cuts all elements except the `kept` ones out of an array, and appends `more`.
-    pub(crate) fn keep_elements(&mut self, array: &Place<'a>, kept: &[usize], more: Option<&str>) {
+    pub(crate) fn keep_elements(&mut self, array: &ValuePosition<'a>, kept: &[usize], more: Option<&str>) {
         self.cut(array, |at, _| !kept.contains(&at));
         if let Some(more) = more {
             let end = array.at.end.saturating_sub(1);
@@ -160,7 +160,7 @@ impl<'a> Edits<'a> {
         }
     }
 
-    fn cut(&mut self, container: &Place<'a>, taken: impl Fn(usize, &Child<'a>) -> bool) {
+    fn cut(&mut self, container: &ValuePosition<'a>, taken: impl Fn(usize, &Child<'a>) -> bool) {
         let whole = || container.children().into_iter().map(|child| (child, false)).collect();
         let children = self.cuts.entry(container.at.start).or_insert_with(whole);
         for (at, (child, is_taken)) in children.iter_mut().enumerate() {

@@ -7,7 +7,7 @@ use countersign_registry::{ServerEntry, ToolRules, definition_digest};
 
 use crate::era_2025::{self, Page};
 use crate::fault::Fault;
-use crate::link::{Asked, Link};
+use crate::link::{Link, RequestPurpose};
 use crate::listing::{Deadline, PageAnswer};
 use crate::session_end::look_at_session;
 use crate::submission::{DEFINITION, SUBMIT_PLAN};
@@ -170,7 +170,7 @@ fn list_tools(link: &Link, epoch: u64, deadline: Deadline) -> Option<BTreeMap<To
     for _ in 0..MAX_PAGES {
         let serial = link.asked.lock().reserve();
         link.listing.ask(serial);
-        link.asked.lock().open_own(serial, Asked::Own { serial, epoch }).ok()?;
+        link.asked.lock().open_own(serial, RequestPurpose::Own { serial, epoch }).ok()?;
         let id = link.asked.lock().wire_id(serial);
         let answer = if link.tell_server(era_2025::list_tools_line(&id, cursor.as_deref())) {
             link.listing.wait(deadline)

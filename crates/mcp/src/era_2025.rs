@@ -11,7 +11,7 @@ use countersign_tool_gate::{PROPOSAL_MEMBER, REQUEST_ID_MEMBER};
 
 use crate::capabilities;
 use crate::compose::Object;
-use crate::cut::{Edits, Place};
+use crate::cut::{Edits, ValuePosition};
 use crate::fault::Fault;
 use crate::message::{Body, RpcId};
 
@@ -291,7 +291,7 @@ pub(crate) fn needs_task(tool: ValueRef<'_>) -> bool {
 /// Narrows the capabilities in a client's `initialize` to those that the server may use.
 pub(crate) fn narrow_client<'a>(
     edits: &mut Edits<'a>,
-    line: &Place<'a>,
+    line: &ValuePosition<'a>,
     message: ValueRef<'_>,
     also: &BTreeSet<Box<str>>,
 ) {
@@ -301,7 +301,7 @@ pub(crate) fn narrow_client<'a>(
 /// Narrows the capabilities in the answer to `initialize` to those that the client may use.
 pub(crate) fn narrow_server<'a>(
     edits: &mut Edits<'a>,
-    line: &Place<'a>,
+    line: &ValuePosition<'a>,
     message: ValueRef<'_>,
     also: &BTreeSet<Box<str>>,
 ) {
@@ -310,7 +310,7 @@ pub(crate) fn narrow_server<'a>(
 
 fn narrow(
     edits: &mut Edits<'_>,
-    line: &Place<'_>,
+    line: &ValuePosition<'_>,
     message: ValueRef<'_>,
     within: &str,
     narrowed: impl FnOnce(ValueRef<'_>) -> String,
@@ -334,7 +334,12 @@ pub(crate) fn next_page(result: ValueRef<'_>) -> Option<String> {
 /// Keeps the tools at these positions of a page and appends the gateway's own tool. The page belongs to this session
 /// alone and is marked so for caches on the way: a missing `cacheScope` may be read as `public`. The member came with MCP
 /// 2026-07-28 (*Caching*). Results of this era may have additional members, and its clients ignore them.
-pub(crate) fn keep_tools<'a>(edits: &mut Edits<'a>, line: &Place<'a>, kept: &[usize], own: Option<&str>) {
+pub(crate) fn keep_tools<'a>(
+    edits: &mut Edits<'a>,
+    line: &ValuePosition<'a>,
+    kept: &[usize],
+    own: Option<&str>,
+) {
     let Some(result) = line.get("result") else {
         return;
     };
@@ -362,7 +367,7 @@ pub(crate) fn server_info(result: ValueRef<'_>) -> (Option<&str>, Option<&str>) 
 }
 
 /// Cuts the instructions out of the answer.
-pub(crate) fn cut_instructions<'a>(edits: &mut Edits<'a>, line: &Place<'a>) {
+pub(crate) fn cut_instructions<'a>(edits: &mut Edits<'a>, line: &ValuePosition<'a>) {
     if let Some(result) = line.get("result") {
         edits.cut_members(&result, |name| name == INSTRUCTIONS);
     }
@@ -403,7 +408,7 @@ fn is_meta(name: &str) -> bool {
 /// gateway may use them. Returns whether there were any.
 pub(crate) fn cut_ours_everywhere<'a>(
     edits: &mut Edits<'a>,
-    line: &Place<'a>,
+    line: &ValuePosition<'a>,
     message: ValueRef<'_>,
 ) -> bool {
     if !speaks_as_us(message) {
@@ -425,7 +430,11 @@ fn speaks_as_us(value: ValueRef<'_>) -> bool {
 
 /// Cuts those members out of a result whose names differ from a known one only in case, since some readers take them for the
 /// known ones. Returns whether there were any.
-pub(crate) fn cut_look_alikes<'a>(edits: &mut Edits<'a>, line: &Place<'a>, message: ValueRef<'_>) -> bool {
+pub(crate) fn cut_look_alikes<'a>(
+    edits: &mut Edits<'a>,
+    line: &ValuePosition<'a>,
+    message: ValueRef<'_>,
+) -> bool {
     let result = message.get("result");
     if !result.is_some_and(|result| result.members().any(|(name, _)| is_look_alike(name))) {
         return false;
@@ -450,7 +459,7 @@ fn folded(name: &str) -> impl Iterator<Item = char> {
 }
 
 /// Marks a Countersign code in a server's error as the server's. Returns whether there was one.
-pub(crate) fn mark_code(edits: &mut Edits<'_>, line: &Place<'_>, message: ValueRef<'_>) -> bool {
+pub(crate) fn mark_code(edits: &mut Edits<'_>, line: &ValuePosition<'_>, message: ValueRef<'_>) -> bool {
     let path = ["error", "data", "code"];
     let code = path.iter().try_fold(message, |value, name| value.get(name)).and_then(ValueRef::as_str);
     let Some(code) = code.filter(|code| Fault::is_ours(code)) else {
@@ -467,7 +476,7 @@ pub(crate) fn mark_code(edits: &mut Edits<'_>, line: &Place<'_>, message: ValueR
 /// parsed line. Returns whether there were any.
 pub(crate) fn cut_ours<'a>(
     edits: &mut Edits<'a>,
-    line: &Place<'a>,
+    line: &ValuePosition<'a>,
     message: ValueRef<'_>,
     within: &str,
 ) -> bool {

@@ -4,17 +4,17 @@ use countersign_audit_log::Direction;
 use countersign_canonical_json::{Canonical, Limits, LimitsError, Recipe, ValueRef, read};
 use countersign_tool_gate::Rejection;
 
-use crate::calls::HeldCall;
-use crate::cut::{Edits, Place};
+use crate::cut::{Edits, ValuePosition};
 use crate::era_2025::{self, ClientNotification, ClientRequest};
 use crate::era_2026::{ModernRequest, modern_request};
 use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
-use crate::line::{Line, LineReader};
-use crate::link::{Asked, Link};
+use crate::held_call::HeldCall;
+use crate::line::{LineReader, PeerLine};
+use crate::link::{Link, RequestPurpose};
 use crate::members::strange;
 use crate::message::{Message, NotAMessage, RpcId, error_line};
-use crate::results::{Refusal, refusal_line};
+use crate::results::{RefusalText, refusal_line};
 use crate::table::{Answered, Cancel};
 
 /// Additional nesting depth of a message beyond its arguments: params, metadata, and the wrapping that clients add.
@@ -31,9 +31,9 @@ pub(crate) fn read_client(link: &Link, stream: impl Read) {
     // A read error ends the stream.
     while let Ok(next) = lines.next(&mut line) {
         match next {
-            Line::Whole => client_line(link, &line, &limits),
-            Line::TooLong(gleaned) => refuse_line(link, &gleaned, Fault::LineTooLong),
-            Line::End => break,
+            PeerLine::Whole => client_line(link, &line, &limits),
+            PeerLine::TooLong(gleaned) => refuse_line(link, &gleaned, Fault::LineTooLong),
+            PeerLine::End => break,
         }
     }
 }
@@ -77,8 +77,8 @@ fn refuse(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
     let id = id.cloned();
     link.refuse_later(fault, move |link| match (refuse_call(link, fault), id) {
         (Some(rejection), Some(id)) => {
-            let refusal = Refusal::of(rejection.code(), rejection.call_id());
-            let refusal = Refusal { record: rejection.sequence(), ..refusal };
+            let refusal = RefusalText::of(rejection.code(), rejection.call_id());
+            let refusal = RefusalText { record: rejection.sequence(), ..refusal };
             link.answer_refused(&id, refusal_line(&id, refusal));
         }
         (_, id) => link.answer_fault(id.as_ref(), fault),
@@ -123,13 +123,13 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
         ClientRequest::Call => return call(link, message, id, method, params),
         ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
         ClientRequest::ListTools => {
-            Asked::ListTools { epoch: link.listing.epoch(), page: era_2025::page_of(params) }
+            RequestPurpose::ListTools { epoch: link.listing.epoch(), page: era_2025::page_of(params) }
         }
         ClientRequest::Initialize => match link.handshake.begin() {
-            Some(attempt) => Asked::Initialize(attempt),
+            Some(attempt) => RequestPurpose::Initialize(attempt),
             None => return refuse(link, Some(id), Some(method), Fault::AlreadyInitialized),
         },
-        ClientRequest::Pass => Asked::Other,
+        ClientRequest::Pass => RequestPurpose::Other,
     };
     note_strange(link, method, params);
     let opened = {
@@ -156,7 +156,7 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Opti
     let Some(call) = era_2025::read_call(params) else {
         return refuse(link, Some(id), Some(method), Fault::BadParams);
     };
-    let held = link.asked.lock().hold(id.clone(), Asked::Held);
+    let held = link.asked.lock().hold(id.clone(), RequestPurpose::Held);
     let serial = match held {
         Ok(serial) => serial,
         Err(fault) => return cannot_open(link, id, method, fault),
@@ -232,7 +232,7 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
     // why: built outside the lock, which every thread takes. No other thread gives the id to another request meanwhile.
     let line = passed(link, message, method, Some((&["params", "requestId"], &wire)));
     let passes = link.client_cancels(|| {
-        let cancel = link.asked.lock().cancel(serial, &line, Asked::may_be_cancelled);
+        let cancel = link.asked.lock().cancel(serial, &line, RequestPurpose::may_be_cancelled);
         // A call in flight that is dropped here is recorded as unknown, before a slow server can block this thread.
         match cancel {
             Cancel::Pass(_) => Some(true),
@@ -272,7 +272,7 @@ fn note_strange(link: &Link, method: &str, params: Option<ValueRef<'_>>) {
 /// client capabilities that the server may not use, and with the id that the request has towards the server.
 fn passed(link: &Link, message: &Canonical, method: &str, wire: Option<(&[&str], &RpcId)>) -> Vec<u8> {
     let text = message.as_str().as_bytes();
-    let (mut edits, place) = (Edits::new(text), Place::new(text));
+    let (mut edits, place) = (Edits::new(text), ValuePosition::new(text));
     era_2025::cut_ours(&mut edits, &place, message.value(), "params");
     if let Some(strange) = strange(method, message.value().get("params")) {
         strange.cut(&mut edits, &place);

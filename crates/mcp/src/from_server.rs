@@ -5,14 +5,14 @@ use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 use countersign_core::Digest;
 use countersign_tool_gate::InFlight;
 
-use crate::cut::{Edits, Place};
+use crate::cut::{Edits, ValuePosition};
 use crate::definitions::{review_instructions, review_page};
 use crate::era_2025::{self, Page, ServerNotification};
 use crate::era_2026;
 use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
-use crate::line::{Line, LineReader};
-use crate::link::{Asked, Link};
+use crate::line::{LineReader, PeerLine};
+use crate::link::{Link, RequestPurpose};
 use crate::listing::PageAnswer;
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line};
@@ -38,19 +38,19 @@ pub(crate) fn read_server(link: &Link, stream: impl Read) {
     // A read error ends the stream.
     while let Ok(next) = lines.next(&mut line) {
         match next {
-            Line::Whole => link.server_speaks(|| server_line(link, &mut line, &limits)),
-            Line::TooLong(gleaned) => {
+            PeerLine::Whole => link.server_speaks(|| server_line(link, &mut line, &limits)),
+            PeerLine::TooLong(gleaned) => {
                 link.server_speaks(|| unreadable(link, gleaned, Fault::LineTooLong));
             }
-            Line::End => break,
+            PeerLine::End => break,
         }
     }
 }
 
 /// Answers a request whose answer cannot be forwarded. A call that is dropped here is recorded as unknown.
-fn give_up(link: &Link, request: Request<Asked>, fault: Fault) {
+fn give_up(link: &Link, request: Request<RequestPurpose>, fault: Fault) {
     let Request { client, what } = request;
-    if let Asked::Own { serial, .. } = what {
+    if let RequestPurpose::Own { serial, .. } = what {
         link.listing.deliver(serial, PageAnswer::Failed);
     }
     drop(what);
@@ -158,17 +158,17 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         return link.settled();
     }
     let Request { client, what } = request;
-    let is_hello = matches!(what, Asked::Initialize(_));
-    let is_call = matches!(what, Asked::Call(_));
+    let is_hello = matches!(what, RequestPurpose::Initialize(_));
+    let is_call = matches!(what, RequestPurpose::Call(_));
     let dropped = match (&what, body) {
-        (Asked::Initialize(_), Body::Result(result)) => review_instructions(link, result),
+        (RequestPurpose::Initialize(_), Body::Result(result)) => review_instructions(link, result),
         _ => None,
     };
     if let Some(fault) = dropped {
         link.notify(fault);
     }
     let page = match what {
-        Asked::Own { serial, epoch } => {
+        RequestPurpose::Own { serial, epoch } => {
             let page = match body {
                 Body::Result(result) => review_page(link, result, epoch, Page::Later),
                 Body::Error => None,
@@ -176,17 +176,17 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
             link.listing.deliver(serial, page.map_or(PageAnswer::Failed, PageAnswer::from));
             Ok(None)
         }
-        Asked::Call(in_flight) => {
+        RequestPurpose::Call(in_flight) => {
             ended(link, in_flight, body);
             Ok(None)
         }
-        Asked::ListTools { epoch, page } => match body {
+        RequestPurpose::ListTools { epoch, page } => match body {
             Body::Error => Ok(None),
             Body::Result(result) => {
                 review_page(link, result, epoch, page).map(Some).ok_or(Fault::ServerAnswer)
             }
         },
-        Asked::Initialize(attempt) => match body {
+        RequestPurpose::Initialize(attempt) => match body {
             Body::Result(result) if era_2025::is_known_version(result) => {
                 link.record_server(result, dropped).map(|()| {
                     // Before the client receives the answer and sends more.
@@ -197,7 +197,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
             Body::Result(_) => Err(Fault::ProtocolVersion),
             Body::Error => Ok(None),
         },
-        Asked::Other | Asked::Held => Ok(None),
+        RequestPurpose::Other | RequestPurpose::Held => Ok(None),
     };
     if let Some(client) = client {
         match page {
@@ -228,8 +228,8 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
 
 /// Returns whether an answer is not a final result: it requests input from the client, or promises a later result of a call.
 /// Forwarded, it would let the server request input that the gateway does not let it request.
-fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &Asked) -> bool {
-    let is_call = matches!(asked, Asked::Call(_));
+fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &RequestPurpose) -> bool {
+    let is_call = matches!(asked, RequestPurpose::Call(_));
     let result = message.get("result");
     let error = message.get("error").filter(|error| era_2026::is_url_elicitation(*error));
     result.is_some_and(|result| era_2026::is_unfinished(result) || is_call && era_2026::is_task(result))
@@ -249,7 +249,7 @@ fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
 }
 
 /// Cuts the look-alikes of known members out of a result, and records that.
-fn cut_look_alikes<'a>(link: &Link, edits: &mut Edits<'a>, line: &Place<'a>, message: ValueRef<'_>) {
+fn cut_look_alikes<'a>(link: &Link, edits: &mut Edits<'a>, line: &ValuePosition<'a>, message: ValueRef<'_>) {
     if era_2025::cut_look_alikes(edits, line, message) {
         link.record(Direction::ToClient, None, Fault::UnknownMember);
     }
@@ -261,7 +261,7 @@ fn pass_answer<'a>(
     line: &'a [u8],
     message: ValueRef<'_>,
     client: &RpcId,
-    change: impl FnOnce(&mut Edits<'a>, &Place<'a>),
+    change: impl FnOnce(&mut Edits<'a>, &ValuePosition<'a>),
 ) {
     pass(link, line, message, None, |edits, place| {
         if let Some(id) = place.get("id") {
@@ -279,9 +279,9 @@ fn pass<'a>(
     line: &'a [u8],
     message: ValueRef<'_>,
     method: Option<&str>,
-    change: impl FnOnce(&mut Edits<'a>, &Place<'a>),
+    change: impl FnOnce(&mut Edits<'a>, &ValuePosition<'a>),
 ) {
-    let (mut edits, place) = (Edits::new(line), Place::new(line));
+    let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
     change(&mut edits, &place);
     if let Some(strange) = method.and_then(|method| strange(method, message.get("params"))) {
         link.record_strange(Direction::ToClient, &strange);

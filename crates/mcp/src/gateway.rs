@@ -16,7 +16,7 @@ use crate::error::{CallIdError, GatewayError};
 use crate::from_client::read_client;
 use crate::from_server::read_server;
 use crate::last_step::LastStep;
-use crate::link::{End, Link, LinkParts};
+use crate::link::{EndedBy, Link, LinkParts};
 use crate::notice::GatewayNotice;
 use crate::plans::finish;
 use crate::queue::Queue;
@@ -37,11 +37,11 @@ pub struct Gateway {
 /// Ends a [`Gateway`] from outside, for example on a signal. Clones end the same gateway.
 #[derive(Clone, Default)]
 pub struct GatewayStop {
-    running: Arc<Mutex<Running>>,
+    running: Arc<Mutex<GatewayState>>,
 }
 
 #[derive(Default)]
-enum Running {
+enum GatewayState {
     #[default]
     NotYet,
     /// Stopped before it ran.
@@ -82,8 +82,8 @@ impl GatewayStop {
     pub fn stop(&self, drain: Duration) {
         let mut running = self.running.lock();
         match &*running {
-            Running::NotYet | Running::Stopped(_) => *running = Running::Stopped(drain),
-            Running::Now(link) => {
+            GatewayState::NotYet | GatewayState::Stopped(_) => *running = GatewayState::Stopped(drain),
+            GatewayState::Now(link) => {
                 if let Some(link) = link.upgrade() {
                     link.stop_calls(drain);
                 }
@@ -95,8 +95,8 @@ impl GatewayStop {
     #[cfg(test)]
     pub(crate) fn wait_recorded(&self) {
         let link = match &*self.running.lock() {
-            Running::Now(link) => link.upgrade(),
-            Running::NotYet | Running::Stopped(_) => None,
+            GatewayState::Now(link) => link.upgrade(),
+            GatewayState::NotYet | GatewayState::Stopped(_) => None,
         };
         if let Some(link) = link {
             link.recording.wait();
@@ -104,8 +104,8 @@ impl GatewayStop {
     }
 
     fn runs(&self, link: &Arc<Link>) {
-        let before = std::mem::replace(&mut *self.running.lock(), Running::Now(Arc::downgrade(link)));
-        if let Running::Stopped(drain) = before {
+        let before = std::mem::replace(&mut *self.running.lock(), GatewayState::Now(Arc::downgrade(link)));
+        if let GatewayState::Stopped(drain) = before {
             link.stop_calls(drain);
         }
     }
@@ -228,18 +228,18 @@ impl Gateway {
         finish(&link);
         link.end_recording(drain);
         link.end_session(match end {
-            End::Client => EndReason::Client,
-            End::Server => EndReason::Server,
-            End::Gateway => EndReason::Signal,
+            EndedBy::Client => EndReason::Client,
+            EndedBy::Server => EndReason::Server,
+            EndedBy::Gateway => EndReason::Signal,
         });
-        if end != End::Server {
+        if end != EndedBy::Server {
             link.to_client.close();
         }
         link.to_client.wait_idle(drain);
         Ok(match end {
-            End::Client => GatewayEnd::ClientClosed,
-            End::Server => GatewayEnd::ServerEnded,
-            End::Gateway => GatewayEnd::Stopped,
+            EndedBy::Client => GatewayEnd::ClientClosed,
+            EndedBy::Server => GatewayEnd::ServerEnded,
+            EndedBy::Gateway => GatewayEnd::Stopped,
         })
     }
 }

@@ -29,21 +29,21 @@ pub(crate) struct Gleaner {
     /// The line is not a single object.
     broken: bool,
     /// The current member, between its colon and the next comma.
-    member: Option<Member>,
+    member: Option<GleanedMember>,
     token: Vec<u8>,
-    id: Found,
-    method: Found,
+    id: GleanedToken,
+    method: GleanedToken,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Member {
+enum GleanedMember {
     Id,
     Method,
     Other,
 }
 
 #[derive(Debug, Default)]
-enum Found {
+enum GleanedToken {
     #[default]
     Nothing,
     Token(Vec<u8>),
@@ -98,7 +98,7 @@ impl Gleaner {
 
     /// Keeps a byte of a name or a wanted value; of a container, only its opening bracket.
     fn keep(&mut self, byte: u8) {
-        if self.depth == 1 && self.member != Some(Member::Other) && self.token.len() <= MAX_TOKEN {
+        if self.depth == 1 && self.member != Some(GleanedMember::Other) && self.token.len() <= MAX_TOKEN {
             self.token.push(byte);
         }
     }
@@ -106,11 +106,15 @@ impl Gleaner {
     fn end_member(&mut self) {
         let token = std::mem::take(&mut self.token);
         let found = match self.member.take() {
-            Some(Member::Id) => &mut self.id,
-            Some(Member::Method) => &mut self.method,
-            Some(Member::Other) | None => return,
+            Some(GleanedMember::Id) => &mut self.id,
+            Some(GleanedMember::Method) => &mut self.method,
+            Some(GleanedMember::Other) | None => return,
         };
-        *found = if matches!(found, Found::Nothing) { Found::Token(token) } else { Found::Ambiguous };
+        *found = if matches!(found, GleanedToken::Nothing) {
+            GleanedToken::Token(token)
+        } else {
+            GleanedToken::Ambiguous
+        };
     }
 
     /// Returns the findings at the end of the line.
@@ -118,7 +122,7 @@ impl Gleaner {
         if self.broken || !self.closed {
             return Gleaned::default();
         }
-        let is_answer = matches!(self.method, Found::Nothing);
+        let is_answer = matches!(self.method, GleanedToken::Nothing);
         Gleaned {
             id: self.id.value(RpcId::read),
             method: self.method.value(|value| value.as_str().map(Into::into)),
@@ -127,7 +131,7 @@ impl Gleaner {
     }
 }
 
-impl Found {
+impl GleanedToken {
     fn value<T>(&self, read_as: impl FnOnce(ValueRef<'_>) -> Option<T>) -> Option<T> {
         let Self::Token(token) = self else { return None };
         let value = read(token, Recipe::Rfc8785, &Limits::default()).ok()?;
@@ -135,19 +139,19 @@ impl Found {
     }
 }
 
-fn member(name: &[u8]) -> Member {
+fn member(name: &[u8]) -> GleanedMember {
     match name {
-        b"\"id\"" => Member::Id,
-        b"\"method\"" => Member::Method,
-        _ if !name.contains(&b'\\') => Member::Other,
+        b"\"id\"" => GleanedMember::Id,
+        b"\"method\"" => GleanedMember::Method,
+        _ if !name.contains(&b'\\') => GleanedMember::Other,
         _ => match read(name, Recipe::Rfc8785, &Limits::default())
             .ok()
             .as_ref()
             .and_then(|n| n.value().as_str())
         {
-            Some("id") => Member::Id,
-            Some("method") => Member::Method,
-            _ => Member::Other,
+            Some("id") => GleanedMember::Id,
+            Some("method") => GleanedMember::Method,
+            _ => GleanedMember::Other,
         },
     }
 }

@@ -18,24 +18,24 @@ impl Handshake {
     }
 
     /// Begins the handshake. Returns `None` if it is done or another attempt is in progress.
-    pub(crate) fn begin(self: &Arc<Self>) -> Option<Attempt> {
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<HandshakeAttempt> {
         let was_begun = self.begun.swap(true, Ordering::SeqCst);
-        (!was_begun).then(|| Attempt(Arc::clone(self)))
+        (!was_begun).then(|| HandshakeAttempt(Arc::clone(self)))
     }
 }
 
 /// One `initialize` in progress. Dropping it lets the client try again, unless it succeeded.
 #[derive(Debug)]
-pub(crate) struct Attempt(Arc<Handshake>);
+pub(crate) struct HandshakeAttempt(Arc<Handshake>);
 
-impl Attempt {
+impl HandshakeAttempt {
     /// Opens the session.
     pub(crate) fn succeed(self) {
         self.0.done.store(true, Ordering::SeqCst);
     }
 }
 
-impl Drop for Attempt {
+impl Drop for HandshakeAttempt {
     fn drop(&mut self) {
         if !self.0.is_done() {
             self.0.begun.store(false, Ordering::SeqCst);

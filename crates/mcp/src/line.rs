@@ -7,7 +7,7 @@ const CHUNK: usize = 64 * 1024;
 
 /// Result of reading one line from a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum PeerLine {
     /// A whole line, without its end. The last line may lack a line feed.
     Whole,
     /// A line above the limit. Its bytes were skipped, except for id and method.
@@ -30,7 +30,7 @@ impl<R: Read> LineReader<R> {
 
     /// Reads the next line into `line`, which is cleared first. The line feed and a carriage return before it are
     /// dropped.
-    pub(crate) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<Line> {
+    pub(crate) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<PeerLine> {
         line.clear();
         line.shrink_to(CHUNK);
         let (mut seen, mut too_long) = (false, None::<Gleaner>);
@@ -42,9 +42,9 @@ impl<R: Read> LineReader<R> {
             };
             if chunk.is_empty() {
                 return Ok(match (seen, too_long) {
-                    (false, _) => Line::End,
+                    (false, _) => PeerLine::End,
                     (true, None) => whole(line),
-                    (true, Some(gleaner)) => Line::TooLong(gleaner.finish()),
+                    (true, Some(gleaner)) => PeerLine::TooLong(gleaner.finish()),
                 });
             }
             seen = true;
@@ -64,15 +64,17 @@ impl<R: Read> LineReader<R> {
             }
             self.stream.consume(used);
             if end.is_some() {
-                return Ok(too_long.map_or_else(|| whole(line), |gleaner| Line::TooLong(gleaner.finish())));
+                return Ok(
+                    too_long.map_or_else(|| whole(line), |gleaner| PeerLine::TooLong(gleaner.finish()))
+                );
             }
         }
     }
 }
 
-fn whole(line: &mut Vec<u8>) -> Line {
+fn whole(line: &mut Vec<u8>) -> PeerLine {
     if line.last() == Some(&b'\r') {
         line.pop();
     }
-    Line::Whole
+    PeerLine::Whole
 }

@@ -2,39 +2,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use countersign_approval_token::PendingApprovals;
-use countersign_audit_log::{AuditSink, Direction, Record, UnrecordedAnswer};
+use countersign_approval_token::{PendingApprovals, PendingError};
+use countersign_audit_log::{AuditSink, Direction, Record, RefusedRow, UnrecordedAnswer};
 use countersign_core::{CallId, Clock, Timestamp};
-use countersign_tool_gate::{InFlight, RejectionCode, ToolGate};
+use countersign_tool_gate::{InFlight, Refusals, RejectionCode, ToolGate};
 use parking_lot::{Condvar, Mutex};
 
-use crate::approvals::Approvals;
-use crate::calls::HeldCall;
+use crate::approvals::CallApprovals;
 use crate::compose::Object;
 use crate::era_2025::{self, Page};
 use crate::error::CallIdError;
 use crate::fault::Fault;
-use crate::handshake::{Attempt, Handshake};
+use crate::handshake::{Handshake, HandshakeAttempt};
+use crate::held_call::HeldCall;
 use crate::last_step::LastStep;
 use crate::listing::{Listing, PageAnswer};
 use crate::members::Strange;
 use crate::message::{RpcId, error_line, error_line_with};
-use crate::notice::GatewayNotice;
+use crate::notice::{ContractNews, GatewayNotice, Notice, Renewal};
 use crate::queue::Queue;
-use crate::recording::Recording;
-use crate::requests::{Request, Requests, Turn};
-use crate::session_end::{ContractNews, Renewal};
+use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::GatewaySettings;
 use crate::table::Table;
 
 /// Maximum number of bytes that wait for one peer to read them. Beyond that, the writer waits.
 const OUTPUT_ROOM: usize = 256 * 1024;
 
+/// Maximum number of refusals that wait to be recorded. A further message is counted in the sum; a further refused call makes
+/// the client wait.
+pub(crate) const MAX_WAITING: usize = 4_096;
+
 /// Creates call ids.
 pub(crate) type NewCallId = Box<dyn Fn() -> Result<CallId, CallIdError> + Send + Sync>;
-
-/// Receives the operator's notices.
-pub(crate) type Notice = Box<dyn Fn(&GatewayNotice) + Send + Sync>;
 
 /// Shared state of the gateway's threads.
 ///
@@ -43,7 +42,7 @@ pub(crate) type Notice = Box<dyn Fn(&GatewayNotice) + Send + Sync>;
 pub(crate) struct Link {
     pub(crate) settings: GatewaySettings,
     pub(crate) gate: ToolGate,
-    pub(crate) approvals: Option<Approvals>,
+    pub(crate) approvals: Option<CallApprovals>,
     pub(crate) new_call_id: NewCallId,
     pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -58,7 +57,7 @@ pub(crate) struct Link {
     pub(crate) contract_news: Mutex<ContractNews>,
     latest: AtomicU64,
     /// Requests of the client and of the gateway that the server has yet to answer.
-    pub(crate) asked: Mutex<Requests<Asked>>,
+    pub(crate) asked: Mutex<Requests<RequestPurpose>>,
     /// Requests of the server that the client has yet to answer.
     pub(crate) server_asked: Mutex<Table<RpcId, ()>>,
     pub(crate) listing: Listing,
@@ -69,13 +68,13 @@ pub(crate) struct Link {
     pub(crate) unlisted: Queue<HeldCall>,
     pub(crate) to_client: Queue<Vec<u8>>,
     pub(crate) to_server: Queue<Vec<u8>>,
-    life: Mutex<Life>,
+    life: Mutex<EndProgress>,
     lived: Condvar,
 }
 
 /// Purpose of an outstanding request.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum RequestPurpose {
     /// A call that the gate has yet to decide.
     Held,
     Call(InFlight),
@@ -83,7 +82,7 @@ pub(crate) enum Asked {
         epoch: u64,
         page: Page,
     },
-    Initialize(Attempt),
+    Initialize(HandshakeAttempt),
     Other,
     /// The gateway's own request for tools.
     Own {
@@ -92,16 +91,45 @@ pub(crate) enum Asked {
     },
 }
 
-impl Asked {
+impl RequestPurpose {
     /// Returns whether the client may cancel the request: only its own, and never `initialize` (MCP 2025-11-25, *Cancellation*).
     pub(crate) const fn may_be_cancelled(&self) -> bool {
         !matches!(self, Self::Own { .. } | Self::Initialize(_))
     }
 }
 
+/// A refusal that waits to be recorded.
+pub(crate) struct Job {
+    /// Row that counts the refusal in the sum if the end comes first.
+    pub(crate) row: RefusedRow,
+    pub(crate) work: Box<dyn FnOnce(&Link) + Send>,
+}
+
+/// Refusals that wait to be recorded, and the sum of messages beyond the rate limit.
+pub(crate) struct Recording {
+    pub(crate) jobs: Queue<Job>,
+    pub(crate) refused: Refusals,
+}
+
+impl Recording {
+    pub(crate) fn new(refused: Refusals) -> Self {
+        Self { jobs: Queue::new(MAX_WAITING), refused }
+    }
+
+    /// Ends the thread. The remaining refusals stay unrecorded.
+    pub(crate) fn kill(&self) {
+        self.jobs.kill();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn wait(&self) {
+        self.jobs.wait_idle(std::time::Duration::from_secs(20));
+    }
+}
+
 /// Progress towards the end of the gateway.
 #[derive(Clone, Copy, Debug, Default)]
-struct Life {
+struct EndProgress {
     /// All calls of the client are decided, and no more will come.
     calls_ended: bool,
     /// A line of the server, or its end, is being processed: its request is already answered in the table, but not yet
@@ -112,14 +140,14 @@ struct Life {
     /// The server sends no more.
     server_ended: bool,
     /// The side that ended first.
-    first: Option<End>,
+    first: Option<EndedBy>,
     /// Time for calls in flight after the gateway is stopped.
     stopped: Option<Duration>,
 }
 
 /// The side that ended first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum EndedBy {
     Client,
     Server,
     /// Neither: the gateway was stopped.
@@ -145,7 +173,7 @@ impl Link {
         let limits = *parts.settings.limits();
         let refused = parts.gate.refused_messages(parts.settings.refused_messages());
         let ttl = parts.settings.approval_ttl();
-        let approvals = parts.pending.map(|store| Approvals::new(store, ttl));
+        let approvals = parts.pending.map(|store| CallApprovals::new(store, ttl));
         let contract_news = Mutex::new(ContractNews::of(&parts.gate));
         Self {
             settings: parts.settings,
@@ -206,9 +234,9 @@ impl Link {
     pub(crate) fn answer_refused(&self, id: &RpcId, line: String) {
         let turn = self.asked.lock().answer_behind(id, line);
         match turn {
-            Turn::Now(line) => self.tell_client(line),
-            Turn::Later => {}
-            Turn::Never => self.tell_client(error_line(None, Fault::IdInUse)),
+            AnswerTurn::Now(line) => self.tell_client(line),
+            AnswerTurn::Later => {}
+            AnswerTurn::Never => self.tell_client(error_line(None, Fault::IdInUse)),
         }
     }
 
@@ -276,7 +304,7 @@ impl Link {
     /// Notes the end of the client's input. Requests in progress may finish.
     pub(crate) fn client_ended(&self) {
         self.note(|life| {
-            life.first.get_or_insert(End::Client);
+            life.first.get_or_insert(EndedBy::Client);
         });
         self.calls.close();
     }
@@ -285,7 +313,7 @@ impl Link {
     pub(crate) fn stop_calls(&self, drain: Duration) {
         self.note(|life| {
             life.stopped = Some(life.stopped.map_or(drain, |_| Duration::ZERO));
-            life.first.get_or_insert(End::Gateway);
+            life.first.get_or_insert(EndedBy::Gateway);
         });
         self.calls.close();
     }
@@ -340,7 +368,7 @@ impl Link {
     pub(crate) fn server_ended(&self) {
         // Before the client is notified, and perhaps ends because of it.
         self.note(|life| {
-            life.first.get_or_insert(End::Server);
+            life.first.get_or_insert(EndedBy::Server);
             life.server_speaks = true;
         });
         self.fail_outstanding();
@@ -355,7 +383,7 @@ impl Link {
     pub(crate) fn server_deaf(&self) {
         self.to_server.kill();
         self.note(|life| {
-            life.first.get_or_insert(End::Server);
+            life.first.get_or_insert(EndedBy::Server);
         });
     }
 
@@ -384,7 +412,7 @@ impl Link {
         let fault = self.end_fault();
         let open = self.asked.lock().end();
         for Request { client, what } in open {
-            if let Asked::Own { serial, .. } = what {
+            if let RequestPurpose::Own { serial, .. } = what {
                 self.listing.deliver(serial, PageAnswer::Failed);
             }
             drop(what);
@@ -401,8 +429,47 @@ impl Link {
         }
     }
 
+    /// Refuses a call whose decision has not begun when the gateway is stopped. The refusal is recorded even if the end of
+    /// the session has already answered the call.
+    pub(crate) fn refuses_by_stop(&self, call: &HeldCall) -> bool {
+        let is_stopped = self.is_stopped();
+        if is_stopped {
+            self.record(Direction::ToServer, Some(era_2025::CALL), Fault::GatewayStopped);
+            self.fail(call, Fault::GatewayStopped);
+        }
+        is_stopped
+    }
+
+    /// Returns whether the call no longer awaits an answer: it was cancelled, or the server ended.
+    pub(crate) fn is_over(&self, call: &HeldCall) -> bool {
+        !self.asked.lock().is_held(call.serial)
+    }
+
+    /// Answers a held call with a fault, if the call is still in the table.
+    pub(crate) fn fail(&self, call: &HeldCall, fault: Fault) {
+        if self.withdraw(call) {
+            self.answer(&call.id, error_line(Some(&call.id), fault));
+        }
+    }
+
+    /// Removes a call from the table so that the gateway can answer it. Returns `false` if it was already gone.
+    pub(crate) fn withdraw(&self, call: &HeldCall) -> bool {
+        let open = self.asked.lock().withdraw(call.serial);
+        let was_open = open.is_some();
+        drop(open);
+        self.settled();
+        was_open
+    }
+
+    /// Returns the value of an operation on the store of pending approvals; records its error.
+    pub(crate) fn note_store<T>(&self, result: Result<T, PendingError>) -> Option<T> {
+        result
+            .inspect_err(|error| self.record(Direction::ToServer, None, Fault::PendingStore(error.code())))
+            .ok()
+    }
+
     /// Waits until one side ends.
-    pub(crate) fn wait_for_end(&self) -> End {
+    pub(crate) fn wait_for_end(&self) -> EndedBy {
         let mut life = self.life.lock();
         loop {
             if let Some(end) = life.first {
@@ -421,21 +488,21 @@ impl Link {
 
     /// Waits for the work in progress: at most `limit`, or once the gateway is stopped, for its drain time.
     pub(crate) fn wait_for_rest(&self, limit: Duration) {
-        let is_done = |life: &Life| {
+        let is_done = |life: &EndProgress| {
             let is_over = life.server_ended
                 || (life.calls_ended && !life.server_speaks && self.asked.lock().is_empty());
             is_over && !life.client_cancels
         };
         let mut life = self.life.lock();
-        let waits = |life: &mut Life| life.stopped.is_none() && !is_done(life);
+        let waits = |life: &mut EndProgress| life.stopped.is_none() && !is_done(life);
         let _ = self.lived.wait_while_for(&mut life, waits, limit);
         if let Some(drain) = life.stopped {
-            let waits = |life: &mut Life| life.stopped != Some(Duration::ZERO) && !is_done(life);
+            let waits = |life: &mut EndProgress| life.stopped != Some(Duration::ZERO) && !is_done(life);
             let _ = self.lived.wait_while_for(&mut life, waits, drain);
         }
     }
 
-    fn note(&self, change: impl FnOnce(&mut Life)) {
+    fn note(&self, change: impl FnOnce(&mut EndProgress)) {
         let mut life = self.life.lock();
         change(&mut life);
         let silent = life.calls_ended && life.server_ended;

@@ -11,12 +11,12 @@ const MAX_DOUBLINGS: u32 = 16;
 /// Tracks the tools whose current definitions are known, and the gateway's own request for them.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    state: Mutex<State>,
+    state: Mutex<ListingState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ListingState {
     /// Number of times that the server announced changed tools.
     epoch: u64,
     /// Disclosed tools whose definitions, or whose absence, were seen in this epoch.

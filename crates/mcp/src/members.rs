@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use countersign_canonical_json::{Kind, ValueRef};
 
-use crate::cut::{Edits, Place};
+use crate::cut::{Edits, ValuePosition};
 use crate::era_2025;
 use crate::message::RpcId;
 
@@ -25,17 +25,17 @@ enum Fit {
     Meta,
 }
 
-type Members = &'static [(&'static str, Fit)];
+type KnownMembers = &'static [(&'static str, Fit)];
 
 /// Maximum length of a human-readable text in a message that no gate decides on, in bytes.
 const MAX_NOTE: usize = 1_024;
 
-const NOTHING: Members = &[("_meta", Fit::Meta)];
-const META: Members =
+const NOTHING: KnownMembers = &[("_meta", Fit::Meta)];
+const META: KnownMembers =
     &[("progressToken", Fit::Token), ("traceparent", Fit::Text(64)), ("tracestate", Fit::Text(512))];
 
 /// Known members by method, for both directions where both sides may send it.
-const METHODS: [(&str, Members); 14] = [
+const METHODS: [(&str, KnownMembers); 14] = [
     (
         "initialize",
         &[
@@ -88,7 +88,7 @@ pub(crate) struct Strange<'a> {
 
 impl Strange<'_> {
     /// Cuts these members out of the message's line.
-    pub(crate) fn cut<'a>(&self, edits: &mut Edits<'a>, line: &Place<'a>) {
+    pub(crate) fn cut<'a>(&self, edits: &mut Edits<'a>, line: &ValuePosition<'a>) {
         if let Some(params) = line.get("params") {
             edits.cut_members(&params, |name| self.params.contains(name));
         }
@@ -109,7 +109,7 @@ pub(crate) fn strange<'a>(method: &str, params: Option<ValueRef<'a>>) -> Option<
     (!params.is_empty() || !meta.is_empty()).then_some(Strange { method, params, meta })
 }
 
-fn unfit<'a>(object: ValueRef<'a>, known: Members) -> BTreeSet<&'a str> {
+fn unfit<'a>(object: ValueRef<'a>, known: KnownMembers) -> BTreeSet<&'a str> {
     let fits = |name: &str, value| known.iter().any(|(member, fit)| *member == name && fit.holds(value));
     object.members().filter(|(name, value)| !fits(name, *value)).map(|(name, _)| name).collect()
 }

@@ -1,3 +1,11 @@
+//! Notices to the operator, and what operator and client know of the session's contract.
+
+use std::collections::BTreeMap;
+
+use countersign_core::{Digest, Timestamp, ToolId};
+use countersign_registry::SessionContract;
+use countersign_tool_gate::ToolGate;
+
 /// A notice to the operator that the client does not receive. It is recorded as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayNotice {
@@ -24,5 +32,31 @@ countersign_core::coded!(GatewayNotice);
 impl std::fmt::Display for GatewayNotice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+/// Receives the operator's notices.
+pub(crate) type Notice = Box<dyn Fn(&GatewayNotice) + Send + Sync>;
+
+/// Negotiates a new contract for the session.
+pub(crate) type Renewal = Box<dyn Fn(Timestamp) -> Result<SessionContract, GatewayNotice> + Send + Sync>;
+
+/// Facts of the contract in force that client and operator know.
+#[derive(Debug)]
+pub(crate) struct ContractNews {
+    /// Whether they were notified of its end.
+    pub(crate) is_end_announced: bool,
+    pub(crate) tools: OfferedTools,
+}
+
+/// Tools of a session with their pinned definitions.
+pub(crate) type OfferedTools = BTreeMap<ToolId, Option<Digest>>;
+
+impl ContractNews {
+    pub(crate) fn of(gate: &ToolGate) -> Self {
+        let (contract, view) = (gate.contract(), gate.registry().view());
+        let offered =
+            |tool: &ToolId| Some((tool.clone(), contract.disclosed(&view, tool)?.entry().definition()));
+        Self { is_end_announced: false, tools: contract.tools().iter().filter_map(offered).collect() }
     }
 }

@@ -10,13 +10,13 @@ use countersign_tool_gate::{
     ApprovalDesk as _, NotFiled, PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError,
 };
 
-use crate::approvals::Answer;
-use crate::calls::{HeldCall, Questions, is_over, is_refused_by_stop, note, withdraw};
+use crate::approvals::ApproverAnswer;
 use crate::definitions::know_definition;
+use crate::held_call::HeldCall;
 use crate::last_step::LastStep;
 use crate::link::Link;
-use crate::results::{Committed, Kind, Refusal, committed_line, refusal_line};
-use crate::session_end::advice;
+use crate::questions::QuestionDesk;
+use crate::results::{Committed, PlanKind, RefusalText, advice, committed_line, refusal_line};
 use crate::settings::PlanApprovals;
 use crate::submission::read_plan;
 
@@ -73,8 +73,8 @@ impl From<&StartPlanError> for Refused {
 }
 
 impl Refused {
-    fn told(&self) -> Refusal<'_> {
-        Refusal {
+    fn told(&self) -> RefusalText<'_> {
+        RefusalText {
             code: self.code,
             message: &self.message,
             retry: self.retry.as_str(),
@@ -98,7 +98,7 @@ pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
             for step in plan.steps() {
                 know_definition(link, step.tool());
             }
-            if is_refused_by_stop(link, call) || is_over(link, call) {
+            if link.refuses_by_stop(call) || link.is_over(call) {
                 return;
             }
             change(link, plan, approvals)
@@ -106,17 +106,17 @@ pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
         Err(error) => Err(refuse(link, call.own_args().digest(), &error)),
     };
     let answer = match decided {
-        Ok(committed) => committed_line(call.id(), &committed),
-        Err(refused) => refusal_line(call.id(), refused.told()),
+        Ok(committed) => committed_line(&call.id, &committed),
+        Err(refused) => refusal_line(&call.id, refused.told()),
     };
-    if withdraw(link, call) {
-        link.answer(call.id(), answer);
+    if link.withdraw(call) {
+        link.answer(&call.id, answer);
     }
 }
 
 /// Requests the plan's approval if it needs one, then starts the plan or amends the running one with it.
 fn change(link: &Link, plan: Plan, approvals: PlanApprovals) -> Result<Committed, Refused> {
-    let kind = if plan.header().amends().is_some() { Kind::Amendment } else { Kind::Plan };
+    let kind = if plan.header().amends().is_some() { PlanKind::Amendment } else { PlanKind::Plan };
     let needed = needs_approval(link, &plan, kind, approvals);
     let approved = if needed { Some(approval_of(link, &plan)?) } else { None };
     let (steps, last_step) = (plan.header().steps(), LastStep::of(&plan));
@@ -125,15 +125,15 @@ fn change(link: &Link, plan: Plan, approvals: PlanApprovals) -> Result<Committed
         settings = settings.approval(token.as_str());
     }
     let changed = match kind {
-        Kind::Plan => link.gate.start_plan(settings),
-        Kind::Amendment => link.gate.amend_plan(settings),
+        PlanKind::Plan => link.gate.start_plan(settings),
+        PlanKind::Amendment => link.gate.amend_plan(settings),
     };
     if let (Some((id, _)), Some(approvals)) = (&approved, &link.approvals) {
         match &changed {
-            Ok(_) => note(link, approvals.retire(id, None)),
-            Err(StartPlanError::Refused(code)) => note(link, approvals.retire(id, Some(*code))),
+            Ok(_) => link.note_store(approvals.retire(id, None)),
+            Err(StartPlanError::Refused(code)) => link.note_store(approvals.retire(id, Some(*code))),
             // The approval is spent.
-            Err(StartPlanError::Unrecorded) => note(link, approvals.retire(id, None)),
+            Err(StartPlanError::Unrecorded) => link.note_store(approvals.retire(id, None)),
             Err(_) => None,
         };
     }
@@ -149,7 +149,7 @@ fn read(link: &Link, call: &HeldCall) -> Result<Plan, StartPlanError> {
     let (gate, contract) = (&link.gate, link.gate.contract());
     let now = link.clock.now().map_err(|_| RejectionCode::Internal)?;
     contract.check(&gate.registry().view(), now)?;
-    let goal = gate.pinned_ask().map_or(Ok(()), |pin| match call.ask() {
+    let goal = gate.pinned_ask().map_or(Ok(()), |pin| match call.ask.as_deref() {
         Some(restated) => pin.verify(restated, contract.session(), now),
         None => pin.alive(now),
     });
@@ -164,11 +164,11 @@ fn read(link: &Link, call: &HeldCall) -> Result<Plan, StartPlanError> {
 
 /// Returns whether the whole plan needs an approval: an amendment does, every plan does if the operator requires it, and so
 /// does a plan with a step whose tool requires an approval that a plan's approval covers.
-fn needs_approval(link: &Link, plan: &Plan, kind: Kind, approvals: PlanApprovals) -> bool {
+fn needs_approval(link: &Link, plan: &Plan, kind: PlanKind, approvals: PlanApprovals) -> bool {
     let view = link.gate.registry().view();
     let is_covered = |rule: ApprovalRule| !matches!(rule, ApprovalRule::NotRequired | ApprovalRule::EachCall);
     let mut rules = plan.steps().iter().filter_map(|step| view.snapshot().tool(step.tool()));
-    kind == Kind::Amendment
+    kind == PlanKind::Amendment
         || approvals == PlanApprovals::Always
         || rules.any(|rules| is_covered(rules.entry().approval()))
 }
@@ -194,9 +194,9 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     let request = link.gate.plan_approval_request(plan).map_err(|error| refuse(link, args, &error))?;
     let now = link.clock.now().ok();
     let root = request.binding().plan;
-    match now.and_then(|now| note(link, approvals.answer(request.binding(), now))?) {
-        Some(Answer::Approved(id, token)) => return Ok((id, token)),
-        Some(Answer::Denied(_, denial)) => {
+    match now.and_then(|now| link.note_store(approvals.answer(request.binding(), now))?) {
+        Some(ApproverAnswer::Approved(id, token)) => return Ok((id, token)),
+        Some(ApproverAnswer::Denied(_, denial)) => {
             let mut entry =
                 refusal(link, root, args, RejectionCode::ApprovalDenied.as_str(), "a person refused it");
             entry.denied_by = Some(denial.by.as_str().into());
@@ -213,7 +213,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
         refusals.add_call(&unasked, None);
         return Err(required(None, None));
     }
-    let questions = Questions::new(link);
+    let questions = QuestionDesk::new(link);
     let other = match questions.file(&request) {
         Ok(()) | Err(NotFiled::IdInUse) => None,
         Err(NotFiled::Full) => Some(RejectionCode::ApprovalsFull),

@@ -9,13 +9,13 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 /// peer never blocks on writing to the same peer.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     changed: Condvar,
     room: usize,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T> {
     items: VecDeque<(usize, T)>,
     weight: usize,
     /// The consumer is processing an item.
@@ -29,7 +29,7 @@ struct State<T> {
 impl<T> Queue<T> {
     /// Creates a queue with capacity `room`, the sum of the items' weights. A single item always fits, however heavy.
     pub(crate) fn new(room: usize) -> Self {
-        let state = State { items: VecDeque::new(), weight: 0, busy: false, closed: false, dead: false };
+        let state = QueueState { items: VecDeque::new(), weight: 0, busy: false, closed: false, dead: false };
         Self { state: Mutex::new(state), changed: Condvar::new(), room }
     }
 
@@ -50,7 +50,7 @@ impl<T> Queue<T> {
         self.put(state, weight, item)
     }
 
-    fn put(&self, mut state: MutexGuard<'_, State<T>>, weight: usize, item: T) -> bool {
+    fn put(&self, mut state: MutexGuard<'_, QueueState<T>>, weight: usize, item: T) -> bool {
         if state.closed {
             return false;
         }
@@ -112,12 +112,12 @@ impl<T> Queue<T> {
     /// Waits until all items were taken and processed, for at most `limit`.
     pub(crate) fn wait_idle(&self, limit: Duration) {
         let mut state = self.state.lock();
-        let busy = |s: &mut State<T>| !s.dead && (s.busy || !s.items.is_empty());
+        let busy = |s: &mut QueueState<T>| !s.dead && (s.busy || !s.items.is_empty());
         let _ = self.changed.wait_while_for(&mut state, busy, limit);
     }
 }
 
-impl<T> State<T> {
+impl<T> QueueState<T> {
     fn fits(&self, weight: usize, room: usize) -> bool {
         self.items.is_empty() || self.weight.saturating_add(weight) <= room
     }

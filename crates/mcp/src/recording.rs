@@ -7,45 +7,10 @@ use countersign_audit_log::{
 };
 use countersign_canonical_json::ValueRef;
 use countersign_core::Timestamp;
-use countersign_tool_gate::Refusals;
 
 use crate::era_2025;
 use crate::fault::Fault;
-use crate::link::Link;
-use crate::queue::Queue;
-
-/// Maximum number of refusals that wait to be recorded. A further message is counted in the sum; a further refused call makes
-/// the client wait.
-const MAX_WAITING: usize = 4_096;
-
-/// A refusal that waits to be recorded.
-struct Job {
-    /// Row that counts the refusal in the sum if the end comes first.
-    row: RefusedRow,
-    work: Box<dyn FnOnce(&Link) + Send>,
-}
-
-/// Refusals that wait to be recorded, and the sum of messages beyond the rate limit.
-pub(crate) struct Recording {
-    jobs: Queue<Job>,
-    refused: Refusals,
-}
-
-impl Recording {
-    pub(crate) fn new(refused: Refusals) -> Self {
-        Self { jobs: Queue::new(MAX_WAITING), refused }
-    }
-
-    /// Ends the thread. The remaining refusals stay unrecorded.
-    pub(crate) fn kill(&self) {
-        self.jobs.kill();
-    }
-
-    #[cfg(test)]
-    pub(crate) fn wait(&self) {
-        self.jobs.wait_idle(std::time::Duration::from_secs(20));
-    }
-}
+use crate::link::{Job, Link, MAX_WAITING, Recording};
 
 /// Records the waiting refusals, one after another.
 pub(crate) fn record_refusals(link: &Link) {

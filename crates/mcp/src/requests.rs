@@ -30,7 +30,7 @@ pub(crate) struct Request<T> {
 
 /// When the answer to a refused request may be sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum AnswerTurn {
     Now(String),
     /// Once no other request uses the id.
     Later,
@@ -147,15 +147,15 @@ impl<T> Requests<T> {
     }
 
     /// Queues the answer to a refused request behind the answer to the request that uses its id.
-    pub(crate) fn answer_behind(&mut self, client: &RpcId, line: String) -> Turn {
+    pub(crate) fn answer_behind(&mut self, client: &RpcId, line: String) -> AnswerTurn {
         if !self.is_in_use(client) {
-            return Turn::Now(line);
+            return AnswerTurn::Now(line);
         }
         if self.behind.len() >= MAX_BEHIND {
-            return Turn::Never;
+            return AnswerTurn::Never;
         }
         self.behind.push((client.clone(), line));
-        Turn::Later
+        AnswerTurn::Later
     }
 
     /// Removes the answers that waited for this id, and returns them oldest first.

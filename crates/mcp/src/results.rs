@@ -8,12 +8,14 @@ use countersign_tool_gate::RejectionCode;
 use crate::compose::Object;
 use crate::era_2025::{DECISION, PLAN};
 use crate::message::{RpcId, result_line};
-use crate::session_end::advice;
+
+/// Sentence for the client beside the gate's own: a host keeps asking for a "new session" that only it can open.
+const ADVICE: &str = "Start this server again in the MCP client to open a new session";
 
 /// Texts of a refusal for the client. None comes from the arguments or from internal state, except that the reason for a
 /// denial is the approver's own text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Refusal<'a> {
+pub(crate) struct RefusalText<'a> {
     pub(crate) code: &'a str,
     pub(crate) message: &'a str,
     pub(crate) retry: &'a str,
@@ -33,7 +35,7 @@ pub(crate) struct Refusal<'a> {
     pub(crate) reason: Option<&'a DenialReason>,
 }
 
-impl<'a> Refusal<'a> {
+impl<'a> RefusalText<'a> {
     /// Creates the refusal of a call with a code's fixed texts.
     pub(crate) fn of(code: RejectionCode, call_id: &'a str) -> Self {
         Self {
@@ -53,6 +55,11 @@ impl<'a> Refusal<'a> {
     }
 }
 
+/// Remedy for a refusal that only the client can apply.
+pub(crate) fn advice(code: RejectionCode) -> Option<&'static str> {
+    (code == RejectionCode::ContractExpired).then_some(ADVICE)
+}
+
 /// Returns whether the remedy names the call: an approval of it, or an attestation to it, under its id.
 const fn is_unlocked_by_name(code: RejectionCode) -> bool {
     matches!(
@@ -70,7 +77,7 @@ const fn is_unlocked_by_name(code: RejectionCode) -> bool {
 }
 
 /// Builds the answer to a refused call: a result, which the model reads, marked as an error.
-pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
+pub(crate) fn refusal_line(id: &RpcId, refusal: RefusalText<'_>) -> String {
     let mut text = format!("Refused by Countersign: {}. {}.", refusal.code, refusal.message);
     // Invisible characters and quotes are escaped, so the text cannot end early or pass for more than a quotation.
     let reason = refusal.reason.map(|reason| escape_hidden(reason.as_str()).replace('"', "\\u{22}"));
@@ -119,13 +126,13 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: Refusal<'_>) -> String {
 pub(crate) struct Committed {
     pub(crate) root: String,
     pub(crate) steps: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: PlanKind,
     pub(crate) on_breach: OnBreach,
 }
 
 /// Whether a plan is the session's first or an amendment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PlanKind {
     Plan,
     /// It replaced the steps that had not run.
     Amendment,
@@ -135,8 +142,8 @@ pub(crate) enum Kind {
 pub(crate) fn committed_line(id: &RpcId, plan: &Committed) -> String {
     let (root, steps) = (&plan.root, plan.steps);
     let what = match plan.kind {
-        Kind::Plan => "the plan",
-        Kind::Amendment => "the amendment, in place of the steps that had not run",
+        PlanKind::Plan => "the plan",
+        PlanKind::Amendment => "the amendment, in place of the steps that had not run",
     };
     let end = match plan.on_breach {
         OnBreach::Refuse(breaches) if breaches.get() > 1 => {

@@ -1,50 +1,22 @@
 //! Expiry of the session: it is renewed, or the client and the operator are notified once.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use countersign_audit_log::Direction;
-use countersign_core::{Digest, Timestamp, ToolId};
-use countersign_registry::SessionContract;
-use countersign_tool_gate::{ApprovalRequest, RejectionCode, ToolGate};
+use countersign_core::Timestamp;
+use countersign_tool_gate::ApprovalRequest;
 
 use crate::era_2025;
 use crate::fault::Fault;
 use crate::link::Link;
-use crate::notice::GatewayNotice;
+use crate::notice::{ContractNews, GatewayNotice, Renewal};
 
 /// Interval of the clock checks. After a suspend of the machine, expiry is noticed with at most this delay.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Sentence for the client beside the gate's own: a host keeps asking for a "new session" that only it can open.
-const ADVICE: &str = "Start this server again in the MCP client to open a new session";
-
 /// Code of the notice that a session was renewed.
 const RENEWED: &str = "SESSION_RENEWED";
-
-/// Negotiates a new contract for the session.
-pub(crate) type Renewal = Box<dyn Fn(Timestamp) -> Result<SessionContract, GatewayNotice> + Send + Sync>;
-
-/// Facts of the contract in force that client and operator know.
-#[derive(Debug)]
-pub(crate) struct ContractNews {
-    /// Whether they were notified of its end.
-    is_end_announced: bool,
-    tools: OfferedTools,
-}
-
-/// Tools of a session with their pinned definitions.
-type OfferedTools = BTreeMap<ToolId, Option<Digest>>;
-
-impl ContractNews {
-    pub(crate) fn of(gate: &ToolGate) -> Self {
-        let (contract, view) = (gate.contract(), gate.registry().view());
-        let offered =
-            |tool: &ToolId| Some((tool.clone(), contract.disclosed(&view, tool)?.entry().definition()));
-        Self { is_end_announced: false, tools: contract.tools().iter().filter_map(offered).collect() }
-    }
-}
 
 /// Checks the session's expiry, and records the sums of refusals that are due, until the gateway ends.
 pub(crate) fn watch_session(link: &Link) {
@@ -133,9 +105,4 @@ pub(crate) fn denial_ends(link: &Link, request: &ApprovalRequest) -> Timestamp {
     }
     let view = link.gate.registry().view();
     contract_ends.max(view.snapshot().expires().saturating_add(view.snapshot().skew()))
-}
-
-/// Remedy for a refusal that only the client can apply.
-pub(crate) fn advice(code: RejectionCode) -> Option<&'static str> {
-    (code == RejectionCode::ContractExpired).then_some(ADVICE)
 }

@@ -8,14 +8,14 @@ const MAX_CANCELLED: usize = 1_024;
 /// The requests of one peer that the other has yet to answer, by the key that an answer names.
 #[derive(Debug)]
 pub(crate) struct Table<K, T> {
-    entries: BTreeMap<K, State<T>>,
+    entries: BTreeMap<K, EntryState<T>>,
     cancelled: VecDeque<K>,
     limit: usize,
     ended: bool,
 }
 
 #[derive(Debug)]
-enum State<T> {
+enum EntryState<T> {
     /// Not yet sent: no answer can match it.
     Held(T),
     /// About to be written, so that a quick answer matches it.
@@ -54,15 +54,15 @@ impl<K: Ord + Clone, T> Table<K, T> {
 
     /// Adds a request that is written at once.
     pub(crate) fn open(&mut self, key: K, what: T) -> Result<(), Fault> {
-        self.enter(key, State::Sent(what))
+        self.enter(key, EntryState::Sent(what))
     }
 
     /// Adds a request that waits for a decision.
     pub(crate) fn hold(&mut self, key: K, what: T) -> Result<(), Fault> {
-        self.enter(key, State::Held(what))
+        self.enter(key, EntryState::Held(what))
     }
 
-    fn enter(&mut self, key: K, state: State<T>) -> Result<(), Fault> {
+    fn enter(&mut self, key: K, state: EntryState<T>) -> Result<(), Fault> {
         if self.ended {
             return Err(Fault::ServerEnded);
         }
@@ -82,15 +82,15 @@ impl<K: Ord + Clone, T> Table<K, T> {
 
     /// Returns whether the request still waits for its decision.
     pub(crate) fn is_held(&self, key: &K) -> bool {
-        self.entries.get(key).is_some_and(|state| matches!(state, State::Held(_)))
+        self.entries.get(key).is_some_and(|state| matches!(state, EntryState::Held(_)))
     }
 
     /// Allows the held request to be written; from here on it can be answered. Returns `what` as the error if the request was
     /// cancelled or the peer ended in the meantime.
     pub(crate) fn release(&mut self, key: &K, what: T) -> Result<(), T> {
         match self.entries.get_mut(key) {
-            Some(state @ State::Held(_)) => {
-                *state = State::Sending(what);
+            Some(state @ EntryState::Held(_)) => {
+                *state = EntryState::Sending(what);
                 Ok(())
             }
             _ => Err(what),
@@ -100,12 +100,12 @@ impl<K: Ord + Clone, T> Table<K, T> {
     /// Marks the released request as written. Returns the cancellation that overtook it.
     pub(crate) fn sent(&mut self, key: &K) -> Option<Vec<u8>> {
         let state = match self.entries.remove(key)? {
-            State::Overtaken(line) => {
+            EntryState::Overtaken(line) => {
                 self.remember(key.clone());
                 return Some(line);
             }
-            State::Sending(what) => State::Sent(what),
-            state @ (State::Held(_) | State::Sent(_)) => state,
+            EntryState::Sending(what) => EntryState::Sent(what),
+            state @ (EntryState::Held(_) | EntryState::Sent(_)) => state,
         };
         self.entries.insert(key.clone(), state);
         None
@@ -113,17 +113,19 @@ impl<K: Ord + Clone, T> Table<K, T> {
 
     /// Removes a request in any state, so that the gateway can answer it. Returns `None` if it is already gone.
     pub(crate) fn withdraw(&mut self, key: &K) -> Option<T> {
-        self.entries.remove(key).and_then(State::into_what)
+        self.entries.remove(key).and_then(EntryState::into_what)
     }
 
     /// Removes the request that an answer matches.
     pub(crate) fn answer(&mut self, key: &K) -> Answered<T> {
         match self.entries.get(key) {
-            Some(State::Sending(_) | State::Sent(_)) => {
-                self.entries.remove(key).and_then(State::into_what).map_or(Answered::Unknown, Answered::Open)
-            }
-            Some(State::Overtaken(_)) => Answered::Late,
-            Some(State::Held(_)) => Answered::Unknown,
+            Some(EntryState::Sending(_) | EntryState::Sent(_)) => self
+                .entries
+                .remove(key)
+                .and_then(EntryState::into_what)
+                .map_or(Answered::Unknown, Answered::Open),
+            Some(EntryState::Overtaken(_)) => Answered::Late,
+            Some(EntryState::Held(_)) => Answered::Unknown,
             None => match self.cancelled.iter().position(|gone| gone == key) {
                 Some(at) => {
                     self.cancelled.remove(at);
@@ -140,16 +142,19 @@ impl<K: Ord + Clone, T> Table<K, T> {
             return Cancel::Nothing;
         };
         let keep = match state {
-            State::Held(what) if may(&what) => return Cancel::Held(what),
-            State::Sent(what) if may(&what) => {
+            EntryState::Held(what) if may(&what) => return Cancel::Held(what),
+            EntryState::Sent(what) if may(&what) => {
                 self.remember(key.clone());
                 return Cancel::Pass(what);
             }
-            State::Sending(what) if may(&what) => {
-                self.entries.insert(key.clone(), State::Overtaken(line.to_vec()));
+            EntryState::Sending(what) if may(&what) => {
+                self.entries.insert(key.clone(), EntryState::Overtaken(line.to_vec()));
                 return Cancel::Later(what);
             }
-            state @ (State::Held(_) | State::Sending(_) | State::Sent(_) | State::Overtaken(_)) => state,
+            state @ (EntryState::Held(_)
+            | EntryState::Sending(_)
+            | EntryState::Sent(_)
+            | EntryState::Overtaken(_)) => state,
         };
         self.entries.insert(key.clone(), keep);
         Cancel::Nothing
@@ -159,7 +164,7 @@ impl<K: Ord + Clone, T> Table<K, T> {
     pub(crate) fn end(&mut self) -> Vec<T> {
         self.ended = true;
         let entries = std::mem::take(&mut self.entries);
-        entries.into_values().filter_map(State::into_what).collect()
+        entries.into_values().filter_map(EntryState::into_what).collect()
     }
 
     fn remember(&mut self, key: K) {
@@ -170,7 +175,7 @@ impl<K: Ord + Clone, T> Table<K, T> {
     }
 }
 
-impl<T> State<T> {
+impl<T> EntryState<T> {
     fn into_what(self) -> Option<T> {
         match self {
             Self::Held(what) | Self::Sending(what) | Self::Sent(what) => Some(what),

@@ -2,11 +2,11 @@ use countersign_canonical_json::{Limits, Recipe, read};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::cut::{Edits, Place};
+use crate::cut::{Edits, ValuePosition};
 
 fn without(text: &str, names: &[&str]) -> String {
     let mut edits = Edits::new(text.as_bytes());
-    edits.cut_members(&Place::new(text.as_bytes()), |name| names.contains(&name));
+    edits.cut_members(&ValuePosition::new(text.as_bytes()), |name| names.contains(&name));
     String::from_utf8(edits.finish()).unwrap()
 }
 
@@ -27,10 +27,10 @@ fn escaped_names_are_cut() {
 
 #[test]
 fn places_are_found_by_name() {
-    let place = Place::new(br#"{ "x" : {"y":"\u0041"}, "z": true }"#);
+    let place = ValuePosition::new(br#"{ "x" : {"y":"\u0041"}, "z": true }"#);
     let y = place.get("x").and_then(|x| x.get("y")).and_then(|y| y.string());
     assert_eq!(y.as_deref(), Some("A"));
-    assert!(place.get("y").is_none() && Place::new(b"7").get("x").is_none());
+    assert!(place.get("y").is_none() && ValuePosition::new(b"7").get("x").is_none());
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -74,7 +74,7 @@ proptest! {
         let text = serde_json::to_string_pretty(&elements).unwrap();
         let kept: Vec<usize> = kept.into_iter().filter(|at| *at < elements.len()).collect();
         let mut edits = Edits::new(text.as_bytes());
-        edits.keep_elements(&Place::new(text.as_bytes()), &kept, more.then_some("7"));
+        edits.keep_elements(&ValuePosition::new(text.as_bytes()), &kept, more.then_some("7"));
         let mut expected: Vec<Value> = kept.iter().map(|at| elements[*at].clone()).collect();
         expected.extend(more.then(|| Value::from(7)));
         let cut: Vec<Value> = serde_json::from_slice(&edits.finish()).unwrap();
@@ -84,7 +84,7 @@ proptest! {
     #[test]
     fn no_text_makes_cutting_panic(text in r#"[\[\]{}",:a-c0-9.\\ -]{0,40}"#) {
         let mut edits = Edits::new(text.as_bytes());
-        let place = Place::new(text.as_bytes());
+        let place = ValuePosition::new(text.as_bytes());
         edits.cut_members(&place, |name| name == "a");
         edits.keep_elements(&place, &[1], Some("7"));
         drop(edits.finish());
@@ -94,7 +94,7 @@ proptest! {
 #[test]
 fn cuts_of_one_object_add_up() {
     let text = br#"{"a":1,"b":2,"c":3,"d":4}"#;
-    let place = Place::new(text);
+    let place = ValuePosition::new(text);
     let mut edits = Edits::new(text);
     for taken in ["a", "b", "d"] {
         edits.cut_members(&place, |name| name == taken);
@@ -105,7 +105,7 @@ fn cuts_of_one_object_add_up() {
 #[test]
 fn objects_are_found_by_name_at_any_depth() {
     let text = br#"{"m" : {"m":{"x":1}},"l":[{"\u006d": {} },"m",{"m":[{"m":7}]}]}"#;
-    let found = Place::new(text).objects_named(|name| name == "m");
+    let found = ValuePosition::new(text).objects_named(|name| name == "m");
     let members: Vec<usize> = found.iter().map(|place| place.members().count()).collect();
     assert_eq!(members, [1, 1, 0]);
 }
@@ -116,7 +116,7 @@ fn a_member_is_set_or_added() {
         [(r#"{"a":1,"b": "x" }"#, r#"{"a":1,"b": 2 }"#), (r#"{"a":1 }"#, r#"{"a":1 ,"b":2}"#)]
     {
         let mut edits = Edits::new(text.as_bytes());
-        edits.set_member(&Place::new(text.as_bytes()), "b", "2");
+        edits.set_member(&ValuePosition::new(text.as_bytes()), "b", "2");
         assert_eq!(String::from_utf8(edits.finish()).unwrap(), expected);
     }
 }

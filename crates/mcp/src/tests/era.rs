@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::json;
-use crate::cut::{Edits, Place};
+use crate::cut::{Edits, ValuePosition};
 use crate::era_2025::{
     ClientNotification, ClientRequest, Page, ServerNotification, call_line, client_notification,
     client_request, cut_ours, is_known_version, is_success, keep_tools, next_page, outside_call, page_of,
@@ -191,7 +191,7 @@ fn our_own_metadata_never_passes_and_everything_else_stays() {
     let message = json(line);
     let cut = |within| {
         let mut edits = Edits::new(line.as_bytes());
-        let found = cut_ours(&mut edits, &Place::new(line.as_bytes()), message.value(), within);
+        let found = cut_ours(&mut edits, &ValuePosition::new(line.as_bytes()), message.value(), within);
         (found, String::from_utf8(edits.finish()).unwrap())
     };
     let rest = r#"{"jsonrpc":"2.0", "id":1,"result":{"z/dev.countersign/":1,"_meta":{"k":1.0},"r":[1]}}"#;
@@ -214,7 +214,7 @@ fn a_page_of_tools_keeps_its_cursor_and_its_other_members() {
     let page = r#"{"result":{"tools":[{"name":"a"}, {"name" : "b"}],"nextCursor":"c","_meta":{"k":1}}}"#;
     let keep = |kept: &[usize], own| {
         let mut edits = Edits::new(page.as_bytes());
-        keep_tools(&mut edits, &Place::new(page.as_bytes()), kept, own);
+        keep_tools(&mut edits, &ValuePosition::new(page.as_bytes()), kept, own);
         String::from_utf8(edits.finish()).unwrap()
     };
     let rest = r#","nextCursor":"c","_meta":{"k":1},"cacheScope":"private"}}"#;

@@ -3,7 +3,7 @@ use std::io::{self, Read};
 use proptest::prelude::*;
 
 use crate::glean::Gleaned;
-use crate::line::{Line, LineReader};
+use crate::line::{LineReader, PeerLine};
 use crate::message::RpcId;
 
 /// A stream that is never in memory as a whole: `left` bytes of one line, then the rest.
@@ -32,9 +32,9 @@ fn all(stream: impl Read, limit: usize) -> Vec<Option<Vec<u8>>> {
     let (mut lines, mut line) = (Vec::new(), Vec::new());
     loop {
         match reader.next(&mut line).unwrap() {
-            Line::Whole => lines.push(Some(line.clone())),
-            Line::TooLong(_) => lines.push(None),
-            Line::End => return lines,
+            PeerLine::Whole => lines.push(Some(line.clone())),
+            PeerLine::TooLong(_) => lines.push(None),
+            PeerLine::End => return lines,
         }
     }
 }
@@ -44,9 +44,9 @@ fn a_line_of_100_mib_is_passed_over_and_never_held() {
     let stream = Endless { left: 100 << 20, then: b"\nnext\n", asked: 0 };
     let mut reader = LineReader::new(stream, 1_000);
     let mut line = Vec::new();
-    assert_eq!(reader.next(&mut line).unwrap(), Line::TooLong(Gleaned::default()));
+    assert_eq!(reader.next(&mut line).unwrap(), PeerLine::TooLong(Gleaned::default()));
     assert!(line.capacity() <= 64 * 1024, "held {} bytes", line.capacity());
-    assert_eq!(reader.next(&mut line).unwrap(), Line::Whole);
+    assert_eq!(reader.next(&mut line).unwrap(), PeerLine::Whole);
     assert_eq!(line, b"next");
 }
 
@@ -73,9 +73,9 @@ fn oversized_line_still_yields_its_id() {
     for limit in [10, 150_000] {
         let mut reader = LineReader::new(text.as_bytes(), limit);
         let mut line = Vec::new();
-        let Line::TooLong(gleaned) = reader.next(&mut line).unwrap() else { panic!("a short line") };
+        let PeerLine::TooLong(gleaned) = reader.next(&mut line).unwrap() else { panic!("a short line") };
         assert_eq!((gleaned.id, gleaned.is_answer), (Some(RpcId::Number(1)), true));
-        assert_eq!(reader.next(&mut line).unwrap(), Line::Whole);
+        assert_eq!(reader.next(&mut line).unwrap(), PeerLine::Whole);
     }
 }
 

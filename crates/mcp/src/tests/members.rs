@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::json;
-use crate::cut::{Edits, Place};
+use crate::cut::{Edits, ValuePosition};
 use crate::members::strange;
 
 fn cut(method: &str, params: &str) -> Option<(Vec<String>, Vec<String>)> {
@@ -81,6 +81,6 @@ fn widest_line_of_unknown_members_is_cut() {
     let found = strange("ping", message.value().get("params")).unwrap();
     assert_eq!(found.params.len(), 65_536);
     let mut edits = Edits::new(line.as_bytes());
-    found.cut(&mut edits, &Place::new(line.as_bytes()));
+    found.cut(&mut edits, &ValuePosition::new(line.as_bytes()));
     assert_eq!(edits.finish(), br#"{"params":{}}"#);
 }

@@ -1,6 +1,6 @@
 use crate::fault::Fault;
 use crate::message::RpcId;
-use crate::requests::{Request, Requests, Turn};
+use crate::requests::{AnswerTurn, Request, Requests};
 use crate::table::{Answered, Cancel};
 
 const fn id(number: i64) -> RpcId {
@@ -83,16 +83,16 @@ fn no_client_can_cancel_or_block_the_gateways_own_request() {
 fn a_refusal_waits_behind_the_answer_of_its_id() {
     let mut requests = requests();
     let refusal = || String::from("no");
-    assert_eq!(requests.answer_behind(&id(1), refusal()), Turn::Now(refusal()));
+    assert_eq!(requests.answer_behind(&id(1), refusal()), AnswerTurn::Now(refusal()));
     let serial = requests.open(id(1), 'a').unwrap();
-    assert_eq!(requests.answer_behind(&id(1), refusal()), Turn::Later);
-    assert_eq!(requests.answer_behind(&id(2), refusal()), Turn::Now(refusal()));
+    assert_eq!(requests.answer_behind(&id(1), refusal()), AnswerTurn::Later);
+    assert_eq!(requests.answer_behind(&id(2), refusal()), AnswerTurn::Now(refusal()));
     assert_eq!(requests.take_behind(&id(2)), [""; 0]);
     requests.withdraw(serial);
     assert_eq!(requests.take_behind(&id(1)), ["no"]);
     requests.open(id(1), 'b').unwrap();
     for _ in 0..64 {
-        assert_eq!(requests.answer_behind(&id(1), refusal()), Turn::Later);
+        assert_eq!(requests.answer_behind(&id(1), refusal()), AnswerTurn::Later);
     }
-    assert_eq!(requests.answer_behind(&id(1), refusal()), Turn::Never);
+    assert_eq!(requests.answer_behind(&id(1), refusal()), AnswerTurn::Never);
 }

@@ -3,17 +3,17 @@ use countersign_tool_gate::RejectionCode;
 
 use super::json;
 use crate::message::RpcId;
-use crate::results::{Committed, Kind, Refusal, committed_line, refusal_line};
+use crate::results::{Committed, PlanKind, RefusalText, committed_line, refusal_line};
 
 #[test]
 fn refusal_is_a_result_with_a_structured_decision() {
     let line = refusal_line(
         &RpcId::Number(1),
-        Refusal {
+        RefusalText {
             unlock: Some("an approval"),
             approval_id: Some("c-1"),
             record: Some(9),
-            ..Refusal::of(RejectionCode::ApprovalRequired, "c-1")
+            ..RefusalText::of(RejectionCode::ApprovalRequired, "c-1")
         },
     );
     let read = json(&line);
@@ -39,7 +39,7 @@ fn refusal_is_a_result_with_a_structured_decision() {
 #[test]
 fn approvable_refusal_shows_its_call_id_to_the_model() {
     let text = |code: RejectionCode, approval_id: Option<&str>| {
-        let refusal = Refusal { unlock: None, approval_id, ..Refusal::of(code, "c-1") };
+        let refusal = RefusalText { unlock: None, approval_id, ..RefusalText::of(code, "c-1") };
         let line = json(&refusal_line(&RpcId::Number(1), refusal));
         line.value().pointer("/result/content/0/text").unwrap().as_str().unwrap().to_owned()
     };
@@ -67,7 +67,9 @@ fn approvable_refusal_shows_its_call_id_to_the_model() {
 
 #[test]
 fn committed_plan_names_its_root_in_every_part() {
-    for (kind, told) in [(Kind::Plan, "the plan. Steps: 3."), (Kind::Amendment, "in place of the steps")] {
+    for (kind, told) in
+        [(PlanKind::Plan, "the plan. Steps: 3."), (PlanKind::Amendment, "in place of the steps")]
+    {
         let on_breach = OnBreach::Halt;
         let line =
             committed_line(&RpcId::Number(1), &Committed { root: "ab12".into(), steps: 3, kind, on_breach });
@@ -91,7 +93,7 @@ fn committed_plan_names_its_root_in_every_part() {
 #[test]
 fn committed_plan_states_its_breach_limit() {
     let text = |on_breach| {
-        let plan = Committed { root: "ab12".into(), steps: 3, kind: Kind::Plan, on_breach };
+        let plan = Committed { root: "ab12".into(), steps: 3, kind: PlanKind::Plan, on_breach };
         let line = json(&committed_line(&RpcId::Number(1), &plan));
         line.value().pointer("/result/content/0/text").unwrap().as_str().unwrap().to_owned()
     };

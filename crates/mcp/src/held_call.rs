@@ -1,0 +1,73 @@
+use countersign_canonical_json::{Canonical, ValueRef};
+use countersign_core::{CallId, RequestId};
+use countersign_tool_gate::{CallArgs, REQUEST_ID_MEMBER};
+
+use crate::era_2025::{self, CallParams};
+use crate::message::RpcId;
+
+/// A call that waits for its decision.
+#[derive(Debug)]
+pub(crate) struct HeldCall {
+    pub(crate) id: RpcId,
+    pub(crate) serial: u64,
+    /// Length of its line, in bytes.
+    pub(crate) weight: usize,
+    pub(crate) name: String,
+    pub(crate) args: CallArgs,
+    /// Canonical text of the action proposal in the call's metadata.
+    pub(crate) proposal: Option<String>,
+    /// The metadata that the server receives.
+    pub(crate) meta: Option<String>,
+    pub(crate) ask: Option<String>,
+    /// The call id that the client chose.
+    pub(crate) call_id: Option<CallId>,
+    pub(crate) plan_step: Option<u64>,
+    /// The call's position in a trace, as the client states it.
+    pub(crate) trace: Option<String>,
+}
+
+impl HeldCall {
+    /// Creates a held call from the parameters parsed from `message`.
+    pub(crate) fn new(id: RpcId, serial: u64, call: CallParams<'_>, message: &Canonical) -> Self {
+        let meta = call.meta.and_then(|meta| match era_2025::outside_call(meta) {
+            Some(rest) if rest == "{}" => None,
+            Some(rest) => Some(rest),
+            None => Some(meta.canonical_text()),
+        });
+        Self {
+            id,
+            serial,
+            weight: message.bytes().len(),
+            name: call.name.into(),
+            args: CallArgs::new(match call.arguments {
+                Some(args) => message.subtree(args),
+                None => Canonical::empty_object(message.recipe()),
+            }),
+            proposal: call.proposal.map(ValueRef::canonical_text),
+            meta,
+            ask: call.ask.map(Into::into),
+            call_id: call.call_id,
+            plan_step: call.plan_step,
+            trace: call.trace.map(Into::into),
+        }
+    }
+
+    /// The arguments that the tool would receive. Approvals bind their digest.
+    pub(crate) fn own_args(&self) -> &Canonical {
+        self.args.own()
+    }
+
+    /// The JSON-RPC id, if it is a valid request id and the arguments contain no `__pic_request_id`.
+    ///
+    /// `__pic_request_id` takes precedence: its sender correlates by it across systems and retries, while the
+    /// JSON-RPC id is a number on this one connection and differs at each retry. The gate finds it among the
+    /// arguments and refuses an invalid one.
+    pub(crate) fn request_id(&self) -> Option<String> {
+        let id = match &self.id {
+            _ if self.args.sent().value().get(REQUEST_ID_MEMBER).is_some() => return None,
+            RpcId::Number(number) => number.to_string(),
+            RpcId::Text(text) => text.to_string(),
+        };
+        RequestId::new(&id).is_ok().then_some(id)
+    }
+}
