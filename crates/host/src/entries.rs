@@ -71,7 +71,7 @@ struct OneLog {
     entries: LogEntries,
     end: ReadTo,
     /// Tree over the entries read so far; without it, entries are not compared with checkpoints.
-    check: Option<Check>,
+    check: Option<CheckpointComparison>,
     next: Option<Result<(u64, Record), HostError>>,
 }
 
@@ -89,7 +89,7 @@ pub enum ReadTo {
 
 /// Compares entries with checkpoints.
 #[derive(Debug)]
-struct Check {
+struct CheckpointComparison {
     frontier: Frontier,
     heads: Vec<TreeHead>,
 }
@@ -129,7 +129,7 @@ impl Entries {
     pub fn of_parts(parts: impl IntoIterator<Item = LogPart>) -> Self {
         let open = |part: LogPart| {
             let LogPart { name, folder, entries, frontier, heads, end } = part;
-            OneLog::of(name, folder, entries, end, Some(Check { frontier, heads }))
+            OneLog::of(name, folder, entries, end, Some(CheckpointComparison { frontier, heads }))
         };
         Self { logs: parts.into_iter().map(open).collect() }
     }
@@ -149,7 +149,7 @@ impl OneLog {
         folder: PathBuf,
         entries: LogEntries,
         end: ReadTo,
-        check: Option<Check>,
+        check: Option<CheckpointComparison>,
     ) -> Self {
         let mut log = Self { name, folder, entries, end, check, next: None };
         log.advance();
@@ -173,7 +173,7 @@ impl OneLog {
             (None, ReadTo::Entry(_)) => return Some(Err(changed())),
             (Some(Err(_)) | None, _) => return None,
         };
-        if let Some(Check { frontier, heads }) = &mut self.check {
+        if let Some(CheckpointComparison { frontier, heads }) = &mut self.check {
             let appended = frontier.append(entry.leaf()).is_ok();
             let differs = |head: &TreeHead| head.size() == frontier.size() && *head != frontier.head();
             if !appended || heads.iter().any(differs) {

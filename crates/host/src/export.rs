@@ -26,7 +26,7 @@ use countersign_core::AgentId;
 use countersign_registry::CapabilityRegistry;
 
 use crate::error::HostError;
-use crate::record::ToldLog;
+use crate::record::ReportingLog;
 use crate::report::Reporter;
 
 #[cfg(feature = "prometheus")]
@@ -34,12 +34,12 @@ pub(crate) use metrics::MetricsPart;
 #[cfg(feature = "otel")]
 pub(crate) use traces::TracesPart;
 
-/// A configuration part without its feature: any content is accepted here, and refused later.
+// A configuration part without its feature: any content is accepted here, and refused later.
 #[cfg(not(feature = "prometheus"))]
-pub(crate) type MetricsPart = serde::de::IgnoredAny;
-/// A configuration part without its feature: any content is accepted here, and refused later.
+pub(crate) use serde::de::IgnoredAny as MetricsPart;
+// A configuration part without its feature: any content is accepted here, and refused later.
 #[cfg(not(feature = "otel"))]
-pub(crate) type TracesPart = serde::de::IgnoredAny;
+pub(crate) use serde::de::IgnoredAny as TracesPart;
 
 /// The exports of a gateway. Dropping it writes the last metrics and sends the last spans.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ impl Exports {
     }
 
     /// Exports the metrics of a session that has just opened, and the health of its record.
-    pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ToldLog>>) {
+    pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ReportingLog>>) {
         #[cfg(feature = "prometheus")]
         if let Some(metrics) = &self.metrics {
             metrics.opened(agent, log);

@@ -10,13 +10,13 @@ use ureq::http::Uri;
 #[derive(Clone, Debug)]
 pub struct Address {
     uri: Uri,
-    wire: Wire,
-    place: Place,
+    wire: Scheme,
+    place: ServiceLocation,
 }
 
 /// Protocol of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wire {
+enum Scheme {
     /// Encrypted, with a verified server certificate.
     Https,
     /// In clear text.
@@ -25,7 +25,7 @@ enum Wire {
 
 /// Location of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ServiceLocation {
     /// This machine.
     Here,
     Elsewhere,
@@ -58,11 +58,11 @@ impl Address {
             return None;
         }
         let wire = match uri.scheme_str() {
-            Some("https") => Wire::Https,
-            Some("http") => Wire::Http,
+            Some("https") => Scheme::Https,
+            Some("http") => Scheme::Http,
             Some(_) | None => return None,
         };
-        let place = if is_loopback(host) { Place::Here } else { Place::Elsewhere };
+        let place = if is_loopback(host) { ServiceLocation::Here } else { ServiceLocation::Elsewhere };
         Some(Self { uri, wire, place })
     }
 
@@ -77,19 +77,19 @@ impl Address {
     /// followed, and an answer takes at most `timeout`.
     #[must_use]
     pub fn client(&self, timeout: Duration, plain: PlainHttp) -> Option<Agent> {
-        if (self.wire, self.place, plain) == (Wire::Http, Place::Elsewhere, PlainHttp::Refused) {
+        if (self.wire, self.place, plain) == (Scheme::Http, ServiceLocation::Elsewhere, PlainHttp::Refused) {
             return None;
         }
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            .https_only(self.wire == Wire::Https)
+            .https_only(self.wire == Scheme::Https)
             .max_redirects(0)
             .timeout_global(Some(timeout))
             .user_agent("countersign");
         Some(match self.place {
             // why: traffic within this machine must not go through a proxy from the environment.
-            Place::Here => config.proxy(None).build().into(),
-            Place::Elsewhere => config.build().into(),
+            ServiceLocation::Here => config.proxy(None).build().into(),
+            ServiceLocation::Elsewhere => config.build().into(),
         })
     }
 }
@@ -104,17 +104,17 @@ fn is_loopback(host: &str) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use super::{Address, Place, PlainHttp, Wire};
+    use super::{Address, PlainHttp, Scheme, ServiceLocation};
 
     #[test]
     fn plain_http_to_a_remote_host_needs_permission() {
         let way = |url: &str| Address::read(url).map(|to| (to.wire, to.place));
         let client = |url: &str, plain| Address::read(url).unwrap().client(Duration::from_secs(1), plain);
-        assert_eq!(way("https://service.example/a"), Some((Wire::Https, Place::Elsewhere)));
-        assert_eq!(way("https://localhost"), Some((Wire::Https, Place::Here)));
+        assert_eq!(way("https://service.example/a"), Some((Scheme::Https, ServiceLocation::Elsewhere)));
+        assert_eq!(way("https://localhost"), Some((Scheme::Https, ServiceLocation::Here)));
         let here = ["http://localhost:1/", "http://LOCALHOST", "http://127.9.9.9:80", "http://[::1]:8080/a"];
         for url in here {
-            assert_eq!(way(url), Some((Wire::Http, Place::Here)), "{url}");
+            assert_eq!(way(url), Some((Scheme::Http, ServiceLocation::Here)), "{url}");
             assert!(client(url, PlainHttp::Refused).is_some());
         }
         let away = [
@@ -124,7 +124,7 @@ mod tests {
             "http://10.0.0.1",
         ];
         for url in away {
-            assert_eq!(way(url), Some((Wire::Http, Place::Elsewhere)), "{url}");
+            assert_eq!(way(url), Some((Scheme::Http, ServiceLocation::Elsewhere)), "{url}");
             assert!(client(url, PlainHttp::Refused).is_none());
             assert!(client(url, PlainHttp::Allowed).is_some());
         }

@@ -18,29 +18,29 @@ const LAST: Duration = Duration::from_millis(1_900);
 /// The signals that this process received. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ReceivedSignals>>,
 }
 
 #[derive(Default)]
-struct State {
+struct ReceivedSignals {
     /// The first signal, and the number of signals.
-    first: Option<Signal>,
+    first: Option<EndSignal>,
     count: u32,
     listeners: Vec<Box<dyn Fn() + Send>>,
     /// Servers to kill if the process cannot end in order.
     groups: Vec<Arc<Group>>,
     /// Ends the process.
-    last: Option<Box<dyn FnOnce(Signal) + Send>>,
+    last: Option<Box<dyn FnOnce(EndSignal) + Send>>,
 }
 
 /// A signal that ends the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signal {
+pub struct EndSignal {
     number: u8,
     name: &'static str,
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for ReceivedSignals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("State")
             .field("first", &self.first)
@@ -67,7 +67,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// `SIGNALS_UNAVAILABLE`.
-    pub fn watch(last: impl FnOnce(Signal) + Send + 'static) -> Result<Self, HostError> {
+    pub fn watch(last: impl FnOnce(EndSignal) + Send + 'static) -> Result<Self, HostError> {
         let interrupt = Self::default();
         interrupt.lock().last = Some(Box::new(last));
         #[cfg(unix)]
@@ -83,9 +83,9 @@ impl Interrupt {
         let listen = move || {
             for number in signals.forever() {
                 match number {
-                    SIGTERM => interrupt.came(Signal { number: 15, name: "SIGTERM" }),
-                    SIGINT => interrupt.came(Signal { number: 2, name: "SIGINT" }),
-                    _ => interrupt.came(Signal { number: 1, name: "SIGHUP" }),
+                    SIGTERM => interrupt.came(EndSignal { number: 15, name: "SIGTERM" }),
+                    SIGINT => interrupt.came(EndSignal { number: 2, name: "SIGINT" }),
+                    _ => interrupt.came(EndSignal { number: 1, name: "SIGHUP" }),
                 }
             }
         };
@@ -93,7 +93,7 @@ impl Interrupt {
     }
 
     #[cfg(unix)]
-    fn came(&self, signal: Signal) {
+    fn came(&self, signal: EndSignal) {
         let mut state = self.lock();
         state.count = state.count.saturating_add(1);
         if state.first.is_none() {
@@ -111,7 +111,7 @@ impl Interrupt {
 
     /// Kills the servers and ends the process.
     #[cfg(unix)]
-    fn force(&self, signal: Signal) {
+    fn force(&self, signal: EndSignal) {
         let mut state = self.lock();
         let (groups, last) = (std::mem::take(&mut state.groups), state.last.take());
         drop(state);
@@ -137,7 +137,7 @@ impl Interrupt {
 
     /// Returns the first signal.
     #[must_use]
-    pub fn signal(&self) -> Option<Signal> {
+    pub fn signal(&self) -> Option<EndSignal> {
         self.lock().first
     }
 
@@ -155,12 +155,12 @@ impl Interrupt {
         self.signal().map_or(Ok(()), |signal| Err(signal.into()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReceivedSignals> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Signal {
+impl EndSignal {
     /// Returns the exit status of a process that this signal ended.
     #[must_use]
     pub const fn status(self) -> u8 {
@@ -168,8 +168,8 @@ impl Signal {
     }
 }
 
-impl From<Signal> for HostError {
-    fn from(signal: Signal) -> Self {
+impl From<EndSignal> for HostError {
+    fn from(signal: EndSignal) -> Self {
         Self::interrupted(format!("ended by {}", signal.name), signal.status())
     }
 }

@@ -18,12 +18,12 @@ pub mod export;
 pub mod files;
 mod follow;
 mod group;
+mod high_water;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod inputs;
 pub mod interrupt;
 pub mod lines;
-mod marks;
 pub mod plans;
 pub mod proposals;
 pub mod random;

@@ -2,7 +2,7 @@
 
 mod health;
 mod logs;
-mod told;
+mod reporting;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,8 +29,8 @@ use crate::states::{other_states, side_rebuilt};
 #[cfg(feature = "prometheus")]
 pub(crate) use health::RecordHealth;
 pub(crate) use logs::{RecordLogs, ReplayedLog};
-pub(crate) use told::ToldLog;
-use told::report_cuts;
+pub(crate) use reporting::ReportingLog;
+use reporting::report_cuts;
 
 /// Settings of a log to open.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub struct PreparedRecord {
 /// An open record.
 #[derive(Debug)]
 pub(crate) struct OpenRecord {
-    pub(crate) log: Arc<ToldLog>,
+    pub(crate) log: Arc<ReportingLog>,
     number: LogNumber,
     folder: PathBuf,
     /// Folder of all logs, and the key of the first log.
@@ -265,7 +265,7 @@ impl PreparedRecord {
         let is_ours = is_begun && (is_fresh || number != LogNumber::FIRST);
         let (parent, folder) = (folder.clone(), number.folder_in(&folder));
         let made = if is_ours { files_of_new_log(&folder) } else { Vec::new() };
-        let log = Arc::new(ToldLog::new(log, folder.clone(), kept, reporter));
+        let log = Arc::new(ReportingLog::new(log, folder.clone(), kept, reporter));
         Ok(OpenRecord { log, number, folder, parent, first_key, head, made })
     }
 
@@ -313,10 +313,10 @@ fn log_failure(folder: &Path, log: LogNumber, error: AuditError) -> HostError {
 
 impl OpenRecord {
     /// Passes the log to its open session: announces it, and saves its state from here on.
-    pub(crate) fn in_use(self) -> Arc<ToldLog> {
+    pub(crate) fn in_use(self) -> Arc<ReportingLog> {
         announce(self.log.log(), &self.folder, self.log.reporter());
-        ToldLog::keep_state(&self.log);
-        ToldLog::verify_older(&self.log);
+        ReportingLog::keep_state(&self.log);
+        ReportingLog::verify_older(&self.log);
         self.log
     }
 

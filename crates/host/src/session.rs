@@ -17,7 +17,7 @@ use countersign_keys::{RunKeys, TrustRoot};
 use countersign_registry::{
     CapabilityRegistry, LoadOptions, MarkError, NegotiationRequest, RegistryError, SessionContract, Wanted,
 };
-use countersign_sqlite::{OpenError as StoreError, SqliteStore};
+use countersign_sqlite::{SqliteStore, StoreOpenError};
 use countersign_tool_gate::{
     ApprovalSettings, CallStats, ProposalSettings, RecordedFields, RefusalRate, StartPlanError, ToolGate,
     ToolGateBuilder,
@@ -28,11 +28,11 @@ use crate::error::{HostError, chain};
 use crate::export::Exports;
 use crate::files::{REGISTRY_BYTES, read_trusted_file};
 use crate::follow::follow;
+use crate::high_water::DeferredHighWater;
 use crate::inputs::{read_trust_root, run_keys};
-use crate::marks::LateMarks;
 use crate::plans::Rule;
 use crate::proposals::warn_of_older_than_store;
-use crate::record::{OpenRecord, PreparedRecord, ToldLog};
+use crate::record::{OpenRecord, PreparedRecord, ReportingLog};
 use crate::recorded::recorded_failure;
 use crate::report::Reporter;
 use crate::signals::{AlarmKeeper, SignalsPlan};
@@ -44,7 +44,7 @@ pub struct PreparedSession {
     session: NegotiatedSession,
     request: SessionRequest,
     registry_file: PathBuf,
-    marks: Arc<LateMarks>,
+    marks: Arc<DeferredHighWater>,
     clock: Arc<dyn Clock>,
     approvals: Option<(ApprovalConfig, RunKeys)>,
     /// The verifier of proposals, and the store in which attestations are spent.
@@ -67,7 +67,7 @@ pub struct OpenSession {
     /// The sink of every decision.
     pub sink: Arc<dyn AuditSink>,
     /// The log behind the sink, if there is one.
-    pub(crate) log: Option<Arc<ToldLog>>,
+    pub(crate) log: Option<Arc<ReportingLog>>,
     /// Keeper of the agent's alarm, if it continues across sessions.
     alarm: Option<Arc<AlarmKeeper>>,
     /// The gate's clock.
@@ -84,7 +84,7 @@ pub struct OpenSession {
 #[derive(Debug)]
 pub struct SessionEnd {
     gate: ToolGate,
-    log: Option<Arc<ToldLog>>,
+    log: Option<Arc<ReportingLog>>,
     alarm: Option<Arc<AlarmKeeper>>,
     reason: EndReason,
 }
@@ -134,7 +134,7 @@ impl Drop for SessionEnd {
 
 /// Files that a session writes.
 struct Files {
-    log: Option<Arc<ToldLog>>,
+    log: Option<Arc<ReportingLog>>,
     stores: Stores,
     stats: Arc<CallStats>,
     alarm: Option<Arc<AlarmKeeper>>,
@@ -327,7 +327,7 @@ impl Config {
         };
         let root = read_trust_root(&self.trust_root)?;
         let record = self.record.as_ref().map(|record| record.prepare(&root, now, reporter)).transpose()?;
-        let marks = Arc::new(LateMarks::new(self.state.as_deref()));
+        let marks = Arc::new(DeferredHighWater::new(self.state.as_deref()));
         let registry = load_registry(&self.registry, &root, Arc::clone(&marks), self.max_age, now)?;
         let recorded = self.record.as_ref().map(|record| record.arguments.clone()).unwrap_or_default();
         recorded.check(&registry).map_err(recorded_failure)?;
@@ -377,7 +377,7 @@ fn session_error(error: SessionError) -> HostError {
 fn load_registry(
     file: &Path,
     root: &TrustRoot,
-    marks: Arc<LateMarks>,
+    marks: Arc<DeferredHighWater>,
     max_age: Millis,
     now: Timestamp,
 ) -> Result<Arc<CapabilityRegistry>, HostError> {
@@ -446,8 +446,8 @@ pub fn open_store(path: &Path) -> Result<SqliteStore, HostError> {
 /// # Errors
 /// A store that is missing or cannot be opened.
 pub fn open_existing_store(path: &Path) -> Result<SqliteStore, HostError> {
-    let failure = |error: StoreError| {
-        if !matches!(error, StoreError::Missing) {
+    let failure = |error: StoreOpenError| {
+        if !matches!(error, StoreOpenError::Missing) {
             return error.into();
         }
         let text =

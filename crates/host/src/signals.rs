@@ -195,7 +195,7 @@ fn lift_ahead(lift: &StandingRecord) -> String {
 
 /// Reports when the session's agent is flagged or quarantined, once each.
 #[derive(Debug)]
-pub struct Watch {
+pub struct AgentWatch {
     gate: ToolGate,
     reporter: Reporter,
     told: Mutex<Told>,
@@ -209,7 +209,7 @@ enum Told {
     Quarantined,
 }
 
-impl Watch {
+impl AgentWatch {
     /// Starts without anything reported.
     #[must_use]
     pub const fn new(gate: ToolGate, reporter: Reporter) -> Self {

@@ -1,7 +1,7 @@
 /// Why a store cannot be opened. The file is then unchanged, except for SQLite's own recovery after a crash.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum StoreOpenError {
     /// The file cannot be created or reached.
     #[error("the store cannot be reached")]
     Unavailable(#[source] std::io::Error),
@@ -39,7 +39,7 @@ pub enum OpenError {
     Sqlite(#[source] Option<rusqlite::Error>),
 }
 
-impl OpenError {
+impl StoreOpenError {
     /// Returns the stable code.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -57,9 +57,9 @@ impl OpenError {
     }
 }
 
-countersign_core::coded!(OpenError);
+countersign_core::coded!(StoreOpenError);
 
-impl From<rusqlite::Error> for OpenError {
+impl From<rusqlite::Error> for StoreOpenError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as C;
         match error.sqlite_error_code() {

@@ -31,5 +31,5 @@ mod trouble;
 #[cfg(test)]
 mod tests;
 
-pub use error::OpenError;
+pub use error::StoreOpenError;
 pub use store::{DEFAULT_BUSY_TIMEOUT, SqliteStore};

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use crate::OpenError;
-use crate::schema::{self, Found, Identity, pragma};
+use crate::StoreOpenError;
+use crate::schema::{self, DatabaseKind, Identity, pragma};
 
 /// Timeout of one attempt to open, in milliseconds. SQLite does not wait at all for some locks (changing to WAL,
 /// recovery), so opening is retried instead.
@@ -34,19 +34,19 @@ pub(crate) fn open(
     path: &Path,
     making: Making,
     patience: Millis,
-) -> Result<(Connection, FileId, Identity), OpenError> {
+) -> Result<(Connection, FileId, Identity), StoreOpenError> {
     let _one_at_a_time = OPENING.lock();
     make_file(path, making)?;
     let file = check_file(path)?;
     let mut attempts = patience.as_millis().div_euclid(ATTEMPT_MILLIS);
     loop {
         match connect(path, making, patience) {
-            Err(OpenError::Locked) if attempts > 0 => {
+            Err(StoreOpenError::Locked) if attempts > 0 => {
                 attempts = attempts.saturating_sub(1);
                 std::thread::sleep(Duration::from_millis(ATTEMPT_MILLIS));
             }
             // The path must still lead to the file that was checked above.
-            Ok(_) if check_file(path)? != file => return Err(OpenError::NotAFile),
+            Ok(_) if check_file(path)? != file => return Err(StoreOpenError::NotAFile),
             result => return result.map(|(db, identity)| (db, file, identity)),
         }
     }
@@ -54,10 +54,10 @@ pub(crate) fn open(
 
 /// Creates an empty file with mode 0600 if `making` allows it and the file is missing. SQLite itself would create it
 /// readable by all.
-fn make_file(path: &Path, making: Making) -> Result<(), OpenError> {
+fn make_file(path: &Path, making: Making) -> Result<(), StoreOpenError> {
     if matches!(making, Making::Never) {
         return match path.symlink_metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(OpenError::Missing),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(StoreOpenError::Missing),
             _ => Ok(()),
         };
     }
@@ -68,30 +68,30 @@ fn make_file(path: &Path, making: Making) -> Result<(), OpenError> {
     match options.open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match making {
-            Making::Always(_) => Err(OpenError::Exists),
+            Making::Always(_) => Err(StoreOpenError::Exists),
             Making::IfMissing(_) | Making::Never => Ok(()),
         },
         Err(error) => Err(unreachable_file(error)),
     }
 }
 
-fn unreachable_file(error: io::Error) -> OpenError {
+fn unreachable_file(error: io::Error) -> StoreOpenError {
     if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) {
-        OpenError::ReadOnly
+        StoreOpenError::ReadOnly
     } else {
-        OpenError::Unavailable(error)
+        StoreOpenError::Unavailable(error)
     }
 }
 
 /// Checks the file by its path. Opening and closing it here could drop the locks of another connection.
-fn check_file(path: &Path) -> Result<FileId, OpenError> {
+fn check_file(path: &Path) -> Result<FileId, StoreOpenError> {
     let metadata = path.symlink_metadata().map_err(unreachable_file)?;
     if !metadata.is_file() {
-        return Err(OpenError::NotAFile);
+        return Err(StoreOpenError::NotAFile);
     }
     #[cfg(unix)]
     if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o077 != 0 {
-        return Err(OpenError::TooOpen);
+        return Err(StoreOpenError::TooOpen);
     }
     Ok(FileId::of(&metadata))
 }
@@ -118,7 +118,7 @@ impl FileId {
     }
 }
 
-fn connect(path: &Path, making: Making, patience: Millis) -> Result<(Connection, Identity), OpenError> {
+fn connect(path: &Path, making: Making, patience: Millis) -> Result<(Connection, Identity), StoreOpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
     // A refused file stays unchanged, including its write-ahead log.
@@ -127,14 +127,14 @@ fn connect(path: &Path, making: Making, patience: Millis) -> Result<(Connection,
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     wait_for_locks(&db, ATTEMPT_MILLIS)?;
     if db.is_readonly("main")? {
-        return Err(OpenError::ReadOnly);
+        return Err(StoreOpenError::ReadOnly);
     }
     // In one transaction: another process may create the schema between two queries.
     let found = schema::look(&*db.transaction()?)?;
     settle(&db)?;
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     match making {
-        Making::Never if found == Found::Empty => return Err(OpenError::Missing),
+        Making::Never if found == DatabaseKind::Empty => return Err(StoreOpenError::Missing),
         // An existing store keeps its creation time.
         Making::Never => schema::make(&tx, Timestamp::EPOCH)?,
         Making::IfMissing(now) | Making::Always(now) => schema::make(&tx, now)?,
@@ -153,14 +153,14 @@ fn wait_for_locks(db: &Connection, millis: u64) -> rusqlite::Result<()> {
 }
 
 /// Sets the options that make a commit survive a crash, and verifies them.
-fn settle(db: &Connection) -> Result<(), OpenError> {
+fn settle(db: &Connection) -> Result<(), StoreOpenError> {
     let mode: String = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "fullfsync", true)?;
     db.pragma_update(None, "checkpoint_fullfsync", true)?;
     db.pragma_update(None, "cell_size_check", true)?;
     if mode != "wal" || pragma(db, "synchronous")? != 2 {
-        return Err(OpenError::Sqlite(None));
+        return Err(StoreOpenError::Sqlite(None));
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use countersign_approval_token::{
 use countersign_core::{CallFacts, CallId, Digest, OperatorId, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, named_params};
 
-use crate::store::{SqliteStore, sql_time};
+use crate::SqliteStore;
+use crate::schema::sql_time;
 use crate::trouble::Trouble;
 
 /// Maximum number of open questions (waiting, or approved and unused).
@@ -217,14 +218,14 @@ impl SqliteStore {
 }
 
 /// Result of a query: the store's failure outside, the answer inside.
-type Answer<T> = Result<Result<T, PendingError>, Trouble>;
+type QueryResult<T> = Result<Result<T, PendingError>, Trouble>;
 
-fn flat<T>(answer: Answer<T>) -> Result<T, PendingError> {
+fn flat<T>(answer: QueryResult<T>) -> Result<T, PendingError> {
     answer.unwrap_or_else(|trouble| Err(PendingError::Unavailable(Box::new(trouble))))
 }
 
 /// Returns the questions that wait in sessions that have ended, or in the others.
-fn waiting(db: &Connection, now: Timestamp, ended: bool) -> Answer<Vec<PendingApproval>> {
+fn waiting(db: &Connection, now: Timestamp, ended: bool) -> QueryResult<Vec<PendingApproval>> {
     let mut statement = db.prepare(&format!(
         "SELECT call_id, request, state, token FROM pending \
          WHERE state = 'waiting' AND open_until > :now AND {ENDED} = :ended ORDER BY number"
@@ -240,7 +241,7 @@ fn has_ended(db: &Connection, asker: &Digest, now: Timestamp) -> Result<bool, Tr
     Ok(db.query_row(ended, (asker.as_bytes(), silent(now)), |row| row.get(0))?)
 }
 
-fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> Answer<CallId> {
+fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> QueryResult<CallId> {
     let (now, id, act) = (sql_time(pending.requested()), pending.id(), pending.binding().act());
     let (asker, silent) = (pending.asker(), silent(pending.requested()));
     // The request is a sign of life of its asker.
@@ -319,7 +320,12 @@ fn state(db: &Connection, id: &CallId) -> Result<Option<(String, i64)>, Trouble>
 }
 
 /// Denies the question's act and all open questions about it, and stores the denial for as long as it counts.
-fn deny(tx: &Transaction<'_>, id: &CallId, by: &OperatorId, reason: Option<&DenialReason>) -> Answer<()> {
+fn deny(
+    tx: &Transaction<'_>,
+    id: &CallId,
+    by: &OperatorId,
+    reason: Option<&DenialReason>,
+) -> QueryResult<()> {
     let item = tx.query_row(
         "SELECT call_id, request, state, token FROM pending WHERE call_id = ?1",
         [id.as_str()],
@@ -344,20 +350,20 @@ fn deny(tx: &Transaction<'_>, id: &CallId, by: &OperatorId, reason: Option<&Deni
 }
 
 /// Sets a question's final state and deletes its token.
-fn close(tx: &Transaction<'_>, id: &CallId, state: &str) -> Answer<()> {
+fn close(tx: &Transaction<'_>, id: &CallId, state: &str) -> QueryResult<()> {
     tx.execute("UPDATE pending SET state = ?2, token = NULL WHERE call_id = ?1", (id.as_str(), state))?;
     Ok(Ok(()))
 }
 
 /// Columns of a row: id, request, state and token.
-type Columns = (String, String, String, Option<String>);
+type PendingRow = (String, String, String, Option<String>);
 
-fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
+fn columns(row: &Row<'_>) -> rusqlite::Result<PendingRow> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
 }
 
 /// Parses a row with the constructors of its types: the file is untrusted input.
-fn read_item((id, request, state, token): Columns) -> Result<(PendingApproval, PendingState), Trouble> {
+fn read_item((id, request, state, token): PendingRow) -> Result<(PendingApproval, PendingState), Trouble> {
     let pending: PendingApproval = serde_json::from_str(&request).map_err(|_| Trouble::Damaged)?;
     if pending.id().as_str() != id {
         return Err(Trouble::Damaged);

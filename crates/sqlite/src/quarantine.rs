@@ -53,14 +53,14 @@ fn put(tx: &Transaction<'_>, change: &StandingRecord) -> Result<Standing, Troubl
 }
 
 /// Columns of a row: agent, number, whether it is quarantined, and the change.
-type Columns = (String, i64, bool, String);
+type QuarantineRow = (String, i64, bool, String);
 
-fn columns(row: &Row<'_>) -> rusqlite::Result<Columns> {
+fn columns(row: &Row<'_>) -> rusqlite::Result<QuarantineRow> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
 }
 
 /// Parses a row with the constructors of its types: the file is untrusted input.
-fn read_row((agent, number, quarantined, change): Columns) -> Result<KeptStanding, Trouble> {
+fn read_row((agent, number, quarantined, change): QuarantineRow) -> Result<KeptStanding, Trouble> {
     let change: StandingRecord = serde_json::from_str(&change).map_err(|_| Trouble::Damaged)?;
     let number = u64::try_from(number).map_err(|_| Trouble::Damaged)?;
     let is_same = change.agent.as_str() == agent

@@ -1,8 +1,7 @@
 use countersign_core::{StoreId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
-use crate::OpenError;
-use crate::store::sql_time;
+use crate::StoreOpenError;
 
 /// Marks a database as a Countersign store (`PRAGMA application_id`): "CSGN".
 const APPLICATION_ID: i64 = 0x4353_474e;
@@ -71,7 +70,7 @@ const SCHEMA: [(&str, &str); 11] = [
 
 /// Kind of a database, judged by its header and its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum DatabaseKind {
     /// An empty database.
     Empty,
     /// A store of an [`OLDER`] version, with this number of schema objects.
@@ -89,29 +88,29 @@ pub(crate) struct Identity {
 }
 
 /// Refuses files of other programs and of unsupported versions.
-pub(crate) fn look(db: &Connection) -> Result<Found, OpenError> {
+pub(crate) fn look(db: &Connection) -> Result<DatabaseKind, StoreOpenError> {
     let objects = "SELECT count(*), count(sql) FROM sqlite_schema";
     let (all, stated): (i64, i64) = db.query_row(objects, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     match (pragma(db, "application_id")?, pragma(db, "user_version")?, all) {
-        (0, 0, 0) => Ok(Found::Empty),
-        (APPLICATION_ID, VERSION, _) => Ok(Found::Ours),
+        (0, 0, 0) => Ok(DatabaseKind::Empty),
+        (APPLICATION_ID, VERSION, _) => Ok(DatabaseKind::Ours),
         (APPLICATION_ID, found, _) => {
             let mut older = OLDER.iter().filter(|(version, _)| *version == found).peekable();
-            older.peek().ok_or(OpenError::Version { found, expected: VERSION })?;
+            older.peek().ok_or(StoreOpenError::Version { found, expected: VERSION })?;
             let same =
                 older.find(|(_, objects)| usize::try_from(stated).is_ok_and(|found| found == *objects));
-            same.map(|(_, objects)| Found::Older(*objects)).ok_or(OpenError::Corrupt)
+            same.map(|(_, objects)| DatabaseKind::Older(*objects)).ok_or(StoreOpenError::Corrupt)
         }
-        _ => Err(OpenError::Corrupt),
+        _ => Err(StoreOpenError::Corrupt),
     }
 }
 
 /// Creates the schema in an empty file at `created`, or adds the missing objects to an older store. Rows are kept.
-pub(crate) fn make(tx: &Transaction<'_>, created: Timestamp) -> Result<(), OpenError> {
+pub(crate) fn make(tx: &Transaction<'_>, created: Timestamp) -> Result<(), StoreOpenError> {
     let (there, created) = match look(tx)? {
-        Found::Ours => return Ok(()),
-        Found::Empty => (0, Some(sql_time(created))),
-        Found::Older(objects) => {
+        DatabaseKind::Ours => return Ok(()),
+        DatabaseKind::Empty => (0, Some(sql_time(created))),
+        DatabaseKind::Older(objects) => {
             compare(tx, objects)?;
             (objects, None)
         }
@@ -131,34 +130,34 @@ pub(crate) fn make(tx: &Transaction<'_>, created: Timestamp) -> Result<(), OpenE
 }
 
 /// Compares the schema with [`SCHEMA`] and lets SQLite check its pages.
-pub(crate) fn check(db: &Connection) -> Result<(), OpenError> {
+pub(crate) fn check(db: &Connection) -> Result<(), StoreOpenError> {
     compare(db, SCHEMA.len())?;
     let verdict: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if verdict == "ok" { Ok(()) } else { Err(OpenError::Corrupt) }
+    if verdict == "ok" { Ok(()) } else { Err(StoreOpenError::Corrupt) }
 }
 
 /// Compares the tables in the file with the first `objects` of the schema.
-fn compare(db: &Connection, objects: usize) -> Result<(), OpenError> {
+fn compare(db: &Connection, objects: usize) -> Result<(), StoreOpenError> {
     let mut statement =
         db.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid")?;
     let found: Vec<(String, String)> =
         statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
     let ours = SCHEMA.iter().take(objects).map(|(name, sql)| (*name, *sql));
     let is_same = found.iter().map(|(name, sql)| (name.as_str(), sql.as_str())).eq(ours);
-    if is_same { Ok(()) } else { Err(OpenError::Corrupt) }
+    if is_same { Ok(()) } else { Err(StoreOpenError::Corrupt) }
 }
 
 /// Reads the store's identity.
-pub(crate) fn identity(db: &Connection) -> Result<Identity, OpenError> {
+pub(crate) fn identity(db: &Connection) -> Result<Identity, StoreOpenError> {
     let row = db.query_row("SELECT id, created FROM identity", [], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, Option<i64>>(1)?))
     });
-    let (id, created) = row.optional()?.ok_or(OpenError::Corrupt)?;
-    let id = StoreId::new(&id).map_err(|_| OpenError::Corrupt)?;
+    let (id, created) = row.optional()?.ok_or(StoreOpenError::Corrupt)?;
+    let id = StoreId::new(&id).map_err(|_| StoreOpenError::Corrupt)?;
     let time =
         |millis: i64| u64::try_from(millis).ok().and_then(|millis| Timestamp::from_millis(millis).ok());
     let created = match created {
-        Some(millis) => Some(time(millis).ok_or(OpenError::Corrupt)?),
+        Some(millis) => Some(time(millis).ok_or(StoreOpenError::Corrupt)?),
         None => None,
     };
     Ok(Identity { id, created })
@@ -166,4 +165,10 @@ pub(crate) fn identity(db: &Connection) -> Result<Identity, OpenError> {
 
 pub(crate) fn pragma(db: &Connection, name: &str) -> rusqlite::Result<i64> {
     db.pragma_query_value(None, name, |row| row.get(0))
+}
+
+/// Converts a time to SQLite's integer.
+pub(crate) fn sql_time(time: Timestamp) -> i64 {
+    // INVARIANT: a timestamp is below 2^53.
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,8 @@
 use countersign_core::{SpendError, SpentTokens, StoreId, Ticket, Timestamp};
 use rusqlite::{Connection, Transaction};
 
-use crate::store::{SqliteStore, sql_time};
+use crate::SqliteStore;
+use crate::schema::sql_time;
 use crate::trouble::Trouble;
 
 /// Keeps an id until its time is over, then deletes it and raises the horizon to the latest deleted time, in the same

@@ -6,7 +6,7 @@ use countersign_core::{Millis, StoreId, Timestamp};
 use parking_lot::Mutex;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::OpenError;
+use crate::StoreOpenError;
 use crate::open::{FileId, Making, open};
 use crate::schema::Identity;
 use crate::trouble::Trouble;
@@ -38,10 +38,10 @@ pub struct SqliteStore {
     file: FileId,
     identity: Identity,
     busy_timeout: Millis,
-    state: Mutex<State>,
+    state: Mutex<OpenDatabase>,
 }
 
-struct State {
+struct OpenDatabase {
     db: Connection,
     poisoned: bool,
 }
@@ -51,17 +51,17 @@ impl SqliteStore {
     /// schema is upgraded in place: its rows are kept, and an unknown creation time stays unknown.
     ///
     /// # Errors
-    /// [`OpenError`] if the file is not a store of this version, can be read by others, or does not give a required
+    /// [`StoreOpenError`] if the file is not a store of this version, can be read by others, or does not give a required
     /// guarantee.
-    pub fn open(path: impl AsRef<Path>, now: Timestamp) -> Result<Self, OpenError> {
+    pub fn open(path: impl AsRef<Path>, now: Timestamp) -> Result<Self, StoreOpenError> {
         Self::open_with(path, now, DEFAULT_BUSY_TIMEOUT)
     }
 
     /// Opens an existing store.
     ///
     /// # Errors
-    /// [`OpenError::Missing`] if it is missing, otherwise as [`SqliteStore::open`].
-    pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    /// [`StoreOpenError::Missing`] if it is missing, otherwise as [`SqliteStore::open`].
+    pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreOpenError> {
         Self::opened(path.as_ref(), Making::Never, DEFAULT_BUSY_TIMEOUT)
     }
 
@@ -69,20 +69,20 @@ impl SqliteStore {
     /// yet.
     ///
     /// # Errors
-    /// [`OpenError::Exists`] if a file is at the path, otherwise as [`SqliteStore::open`].
-    pub fn create(path: impl AsRef<Path>, now: Timestamp) -> Result<Self, OpenError> {
+    /// [`StoreOpenError::Exists`] if a file is at the path, otherwise as [`SqliteStore::open`].
+    pub fn create(path: impl AsRef<Path>, now: Timestamp) -> Result<Self, StoreOpenError> {
         Self::opened(path.as_ref(), Making::Always(now), DEFAULT_BUSY_TIMEOUT)
     }
 
     /// Opens a store with a busy timeout: it waits this long for other threads and processes, and then refuses.
     ///
     /// # Errors
-    /// [`OpenError`], as [`SqliteStore::open`].
+    /// [`StoreOpenError`], as [`SqliteStore::open`].
     pub fn open_with(
         path: impl AsRef<Path>,
         now: Timestamp,
         busy_timeout: Millis,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreOpenError> {
         Self::opened(path.as_ref(), Making::IfMissing(now), busy_timeout)
     }
 
@@ -96,11 +96,17 @@ impl SqliteStore {
         &self.identity.id
     }
 
-    fn opened(path: &Path, making: Making, busy_timeout: Millis) -> Result<Self, OpenError> {
+    fn opened(path: &Path, making: Making, busy_timeout: Millis) -> Result<Self, StoreOpenError> {
         // An absolute path leads to the same file after the process has changed its working directory.
-        let path = std::path::absolute(path).map_err(OpenError::Unavailable)?;
+        let path = std::path::absolute(path).map_err(StoreOpenError::Unavailable)?;
         let (db, file, identity) = open(&path, making, busy_timeout)?;
-        Ok(Self { path, file, identity, busy_timeout, state: Mutex::new(State { db, poisoned: false }) })
+        Ok(Self {
+            path,
+            file,
+            identity,
+            busy_timeout,
+            state: Mutex::new(OpenDatabase { db, poisoned: false }),
+        })
     }
 
     /// Runs `work` in a transaction that holds the file's write lock from its start, and commits it.
@@ -150,10 +156,4 @@ impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore").field("busy_timeout", &self.busy_timeout).finish_non_exhaustive()
     }
-}
-
-/// Converts a time to SQLite's integer.
-pub(crate) fn sql_time(time: Timestamp) -> i64 {
-    // INVARIANT: a timestamp is below 2^53.
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

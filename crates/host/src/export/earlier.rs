@@ -9,9 +9,12 @@ use countersign_registry::RegistrySnapshot;
 use countersign_tool_gate::{METRIC_NAMES, RejectionCode};
 
 use super::health::RECORD_METRICS;
-use super::metrics::{ANSWER_TIME, WRITTEN};
 use crate::files::read_file;
 
+/// Name of the only histogram.
+pub(super) const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
+/// Time at which the metrics were written or scraped.
+pub(super) const WRITTEN: &str = "countersign_written_seconds";
 /// Most bytes of a file to read back.
 const FILE_BYTES: u64 = 8 << 20;
 /// Last line of a file; it distinguishes a complete file from a partial one. Readers treat it as a comment.
@@ -36,13 +39,13 @@ pub(super) struct Families(Vec<Family>);
 #[derive(Clone, Debug)]
 struct Family {
     name: String,
-    kind: Kind,
+    kind: MetricKind,
     help: Option<String>,
     samples: Vec<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
     Histogram,
@@ -78,18 +81,18 @@ pub(super) fn read_back(path: &Path, registry: &RegistrySnapshot) -> Result<Fami
         if !names.insert(family.name.clone()) {
             return Err(Damaged("it has a metric twice"));
         }
-        if family.kind != Kind::of(&family.name) {
+        if family.kind != MetricKind::of(&family.name) {
             return Err(Damaged("it has a metric of another type"));
         }
-        if family.kind != Kind::Gauge {
+        if family.kind != MetricKind::Gauge {
             family.check(registry).ok_or(Damaged("it has a sample that the gateway does not write"))?;
         }
     }
-    read.0.retain(|family| family.kind != Kind::Gauge && !family.samples.is_empty());
+    read.0.retain(|family| family.kind != MetricKind::Gauge && !family.samples.is_empty());
     Ok(read)
 }
 
-impl Kind {
+impl MetricKind {
     /// Returns the type of a gateway metric.
     fn of(name: &str) -> Self {
         if name == ANSWER_TIME {
@@ -125,9 +128,9 @@ impl Families {
             } else if let Some(of_type) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = of_type.split_once(' ')?;
                 let kind = match kind {
-                    "counter" => Kind::Counter,
-                    "gauge" => Kind::Gauge,
-                    "histogram" => Kind::Histogram,
+                    "counter" => MetricKind::Counter,
+                    "gauge" => MetricKind::Gauge,
+                    "histogram" => MetricKind::Histogram,
                     _ => return None,
                 };
                 families.push(Family { name: name.to_owned(), kind, help: help.take(), samples: Vec::new() });
@@ -149,7 +152,7 @@ impl Families {
             let mut left: BTreeMap<&str, &str> = old.series().collect();
             let is_same =
                 new.samples.len() == left.len() && new.series().all(|(series, _)| left.contains_key(series));
-            if new.kind == Kind::Histogram && !is_same {
+            if new.kind == MetricKind::Histogram && !is_same {
                 continue;
             }
             for (series, value) in &mut new.samples {
@@ -165,14 +168,14 @@ impl Families {
     pub(super) fn text(&self, gauges: Gauges) -> String {
         let mut lines = Vec::new();
         for family in &self.0 {
-            if family.kind == Kind::Gauge && gauges == Gauges::LeftOut {
+            if family.kind == MetricKind::Gauge && gauges == Gauges::LeftOut {
                 continue;
             }
             lines.extend(family.help.clone());
             let kind = match family.kind {
-                Kind::Counter => "counter",
-                Kind::Gauge => "gauge",
-                Kind::Histogram => "histogram",
+                MetricKind::Counter => "counter",
+                MetricKind::Gauge => "gauge",
+                MetricKind::Histogram => "histogram",
             };
             lines.push(format!("# TYPE {} {kind}", family.name));
             lines.extend(family.series().map(|(series, value)| format!("{series} {value}")));
@@ -199,9 +202,9 @@ impl Family {
             };
             let suffix = name.strip_prefix(self.name.as_str())?;
             let is_whole = match (self.kind, suffix) {
-                (Kind::Histogram, "_sum") => false,
-                (Kind::Counter, "") | (Kind::Histogram, "_bucket" | "_count") => true,
-                (Kind::Counter | Kind::Gauge | Kind::Histogram, _) => return None,
+                (MetricKind::Histogram, "_sum") => false,
+                (MetricKind::Counter, "") | (MetricKind::Histogram, "_bucket" | "_count") => true,
+                (MetricKind::Counter | MetricKind::Gauge | MetricKind::Histogram, _) => return None,
             };
             let is_in_range = if is_whole {
                 value.parse::<u64>().is_ok_and(|count| count <= LARGEST)
@@ -223,7 +226,7 @@ impl Family {
                 kept.push((series.clone(), value.clone()));
             }
         }
-        if self.kind == Kind::Histogram {
+        if self.kind == MetricKind::Histogram {
             self.check_buckets()?;
         }
         self.samples = kept;

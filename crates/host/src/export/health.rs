@@ -1,12 +1,14 @@
 //! Gauges of the record's health.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use countersign_core::AgentId;
-use metrics::{Unit, describe_gauge, gauge};
+use metrics::{Gauge, Unit, describe_gauge, gauge};
+use metrics_exporter_prometheus::PrometheusHandle;
 
-use crate::record::{RecordHealth, ToldLog};
+use crate::record::{RecordHealth, ReportingLog};
+use crate::time::now;
 
 const ENTRIES: &str = "countersign_record_entries";
 const UNSYNCED: &str = "countersign_record_unsynced_entries";
@@ -24,11 +26,11 @@ pub(super) const RECORD_METRICS: [&str; 6] = [ENTRIES, UNSYNCED, BYTES, SYNCED, 
 #[derive(Debug)]
 pub(super) struct Health {
     agent: String,
-    log: Weak<ToldLog>,
+    log: Weak<ReportingLog>,
 }
 
 impl Health {
-    pub(super) fn new(agent: &AgentId, log: &Arc<ToldLog>) -> Self {
+    pub(super) fn new(agent: &AgentId, log: &Arc<ReportingLog>) -> Self {
         describe_gauge!(ENTRIES, Unit::Count, "Entries of the log that the gateway writes.");
         describe_gauge!(UNSYNCED, Unit::Count, "Entries that are not synced.");
         describe_gauge!(BYTES, Unit::Bytes, "Size of the log's segments.");
@@ -59,5 +61,27 @@ impl Health {
 
     fn gauge(&self, name: &'static str, value: f64) {
         gauge!(name, "agent" => self.agent.clone()).set(value);
+    }
+}
+
+/// Renders the metrics and the time of rendering.
+#[derive(Clone, Debug)]
+pub(super) struct Rendering {
+    pub(super) handle: PrometheusHandle,
+    /// Missing until the session is open.
+    pub(super) written: Arc<OnceLock<Gauge>>,
+    /// Missing until the session is open, and without a record.
+    pub(super) health: Arc<OnceLock<Health>>,
+}
+
+impl Rendering {
+    pub(super) fn render(&self) -> String {
+        if let (Some(written), Ok(now)) = (self.written.get(), now()) {
+            written.set(Duration::from_millis(now.as_millis()).as_secs_f64());
+        }
+        if let Some(health) = self.health.get() {
+            health.set();
+        }
+        self.handle.render()
     }
 }

@@ -13,23 +13,19 @@ use countersign_core::{AgentId, Millis};
 use countersign_keys::trusted::open_regular_with;
 use countersign_registry::RegistrySnapshot;
 use countersign_tool_gate::{CallStats, Ticks};
-use metrics::{Gauge, Unit, describe_gauge, gauge};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics::{Unit, describe_gauge, gauge};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use serde::Deserialize;
 
-use super::earlier::{Damaged, Families, Gauges, read_back};
-use super::health::Health;
+use super::earlier::{ANSWER_TIME, Damaged, Families, Gauges, WRITTEN, read_back};
+use super::health::{Health, Rendering};
 use super::scrape::{Hosts, serve};
 use crate::error::HostError;
 use crate::files::{Replace, unwritable, write_file};
-use crate::record::ToldLog;
+use crate::record::ReportingLog;
 use crate::report::Reporter;
-use crate::time::{Span, now};
+use crate::time::Span;
 
-/// Name of the only histogram.
-pub(super) const ANSWER_TIME: &str = "countersign_answer_duration_seconds";
-/// Time at which the metrics were written or scraped.
-pub(super) const WRITTEN: &str = "countersign_written_seconds";
 /// Default interval between two writes of the file, in seconds.
 const INTERVAL_SECONDS: u32 = 15;
 /// Interval at which samples of histograms are gathered, even without a reader.
@@ -93,31 +89,9 @@ pub(crate) struct Metrics {
     rendering: Rendering,
     listener: Option<TcpListener>,
     file: Option<File>,
-    keeper: Option<Keeper>,
+    keeper: Option<MetricsThread>,
     /// Lock of the file; it is released after the last write.
     lock: Option<std::fs::File>,
-}
-
-/// Renders the metrics and the time of rendering.
-#[derive(Clone, Debug)]
-pub(super) struct Rendering {
-    handle: PrometheusHandle,
-    /// Missing until the session is open.
-    written: Arc<OnceLock<Gauge>>,
-    /// Missing until the session is open, and without a record.
-    health: Arc<OnceLock<Health>>,
-}
-
-impl Rendering {
-    pub(super) fn render(&self) -> String {
-        if let (Some(written), Ok(now)) = (self.written.get(), now()) {
-            written.set(Duration::from_millis(now.as_millis()).as_secs_f64());
-        }
-        if let Some(health) = self.health.get() {
-            health.set();
-        }
-        self.handle.render()
-    }
 }
 
 /// The metrics file, and the interval between two writes.
@@ -145,7 +119,7 @@ impl File {
 
 /// The thread that gathers samples and writes the file. It ends when its channel closes.
 #[derive(Debug)]
-struct Keeper {
+struct MetricsThread {
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -214,12 +188,12 @@ impl Metrics {
                 }
             }
         })?;
-        self.keeper = Some(Keeper { stop, thread });
+        self.keeper = Some(MetricsThread { stop, thread });
         Ok(())
     }
 
     /// Writes the metrics of a session that has just opened: its counters at zero, and its gauges.
-    pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ToldLog>>) {
+    pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ReportingLog>>) {
         describe_gauge!(WRITTEN, Unit::Seconds, "Time of the file or the scrape, in Unix time.");
         self.rendering.written.get_or_init(|| gauge!(WRITTEN, "agent" => agent.as_str().to_owned()));
         if let Some(log) = log {
@@ -236,7 +210,7 @@ impl Metrics {
 /// Writes the last counts. Gauges are left out: they belong to a running session.
 impl Drop for Metrics {
     fn drop(&mut self) {
-        let Some(Keeper { stop, thread }) = self.keeper.take() else { return };
+        let Some(MetricsThread { stop, thread }) = self.keeper.take() else { return };
         drop(stop);
         let _ = thread.join();
         if let Some(file) = &self.file

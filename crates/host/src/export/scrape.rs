@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use super::metrics::Rendering;
+use super::health::Rendering;
 
 /// Most bytes of a request: its line and its headers.
 const HEAD_BYTES: usize = 8 << 10;
@@ -58,8 +58,8 @@ fn answer(mut peer: TcpStream, hosts: Hosts, render: impl FnOnce() -> String) ->
     peer.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut peer)?;
     let reply = match judge(&head, hosts) {
-        Ok(Wanted::Body) => text(&render(), true),
-        Ok(Wanted::Head) => text(&render(), false),
+        Ok(ScrapeRequest::Body) => text(&render(), true),
+        Ok(ScrapeRequest::Head) => text(&render(), false),
         Err(status) => {
             format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         }
@@ -70,7 +70,7 @@ fn answer(mut peer: TcpStream, hosts: Hosts, render: impl FnOnce() -> String) ->
 
 /// Requested content: the metrics, or only their headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum ScrapeRequest {
     Body,
     Head,
 }
@@ -90,7 +90,7 @@ fn read_head(peer: &mut TcpStream) -> io::Result<String> {
 }
 
 /// Returns the requested content, or the status that refuses the request.
-fn judge(head: &str, hosts: Hosts) -> Result<Wanted, &'static str> {
+fn judge(head: &str, hosts: Hosts) -> Result<ScrapeRequest, &'static str> {
     let (head, _) = head.split_once("\r\n\r\n").ok_or("400 Bad Request")?;
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
@@ -108,8 +108,8 @@ fn judge(head: &str, hosts: Hosts) -> Result<Wanted, &'static str> {
     }
     let path = target.split('?').next().unwrap_or_default();
     match (method, path) {
-        ("GET", "/metrics") => Ok(Wanted::Body),
-        ("HEAD", "/metrics") => Ok(Wanted::Head),
+        ("GET", "/metrics") => Ok(ScrapeRequest::Body),
+        ("HEAD", "/metrics") => Ok(ScrapeRequest::Head),
         (_, "/metrics") => Err("405 Method Not Allowed"),
         _ => Err("404 Not Found"),
     }
@@ -126,14 +126,14 @@ fn text(body: &str, with_body: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Hosts, Wanted, judge};
+    use super::{Hosts, ScrapeRequest, judge};
 
     #[test]
     fn only_the_metrics_are_answered() {
         let asked = |line: &str| judge(&format!("{line}\r\nHost: localhost:9464\r\n\r\n"), Hosts::Local);
-        assert_eq!(asked("GET /metrics HTTP/1.1"), Ok(Wanted::Body));
-        assert_eq!(asked("GET /metrics?name=x HTTP/1.0"), Ok(Wanted::Body));
-        assert_eq!(asked("HEAD /metrics HTTP/1.1"), Ok(Wanted::Head));
+        assert_eq!(asked("GET /metrics HTTP/1.1"), Ok(ScrapeRequest::Body));
+        assert_eq!(asked("GET /metrics?name=x HTTP/1.0"), Ok(ScrapeRequest::Body));
+        assert_eq!(asked("HEAD /metrics HTTP/1.1"), Ok(ScrapeRequest::Head));
         assert_eq!(asked("POST /metrics HTTP/1.1"), Err("405 Method Not Allowed"));
         for other in
             ["GET / HTTP/1.1", "GET /metrics/ HTTP/1.1", "GET /../metrics HTTP/1.1", "GET * HTTP/1.1"]
@@ -153,12 +153,12 @@ mod tests {
         let asked =
             |host: &str, hosts| judge(&format!("GET /metrics HTTP/1.1\r\nhOst:{host}\r\n\r\n"), hosts);
         for own in [" 127.0.0.1:9464", " 127.0.0.1", " [::1]:9464", "[::1]", "LocalHost:1", "10.0.0.1:9464"] {
-            assert_eq!(asked(own, Hosts::Local), Ok(Wanted::Body), "{own}");
+            assert_eq!(asked(own, Hosts::Local), Ok(ScrapeRequest::Body), "{own}");
         }
         for other in ["evil.example:9464", "localhost.evil.example", "127.0.0.1.evil.example", "", "[::1].x"]
         {
             assert_eq!(asked(other, Hosts::Local), Err("421 Misdirected Request"), "{other}");
-            assert_eq!(asked(other, Hosts::Any), Ok(Wanted::Body), "{other}");
+            assert_eq!(asked(other, Hosts::Any), Ok(ScrapeRequest::Body), "{other}");
         }
         let twice = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n";
         assert_eq!(judge(twice, Hosts::Local), Err("421 Misdirected Request"));

@@ -2,27 +2,29 @@
 
 use std::future::{Future, ready};
 use std::pin::Pin;
+use std::time::Duration;
 
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use serde::Deserialize;
 use ureq::Agent;
 
-use super::traces::REQUEST;
 use crate::error::HostError;
 use crate::http::{Address, PlainHttp};
 
+/// Time limit of one request to the collector, with its retries.
+pub(super) const REQUEST: Duration = Duration::from_secs(3);
 /// Most bytes of an answer.
 const ANSWER_BYTES: u64 = 64 << 10;
 
 /// URL to which spans are sent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Endpoint {
+pub(super) struct CollectorUrl {
     text: String,
     address: Address,
 }
 
-impl TryFrom<String> for Endpoint {
+impl TryFrom<String> for CollectorUrl {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -32,7 +34,7 @@ impl TryFrom<String> for Endpoint {
     }
 }
 
-impl Endpoint {
+impl CollectorUrl {
     pub(super) fn as_str(&self) -> &str {
         &self.text
     }
@@ -43,7 +45,7 @@ impl Endpoint {
 pub(super) struct Sender(Agent);
 
 impl Sender {
-    pub(super) fn new(endpoint: &Endpoint, plain: PlainHttp) -> Result<Self, HostError> {
+    pub(super) fn new(endpoint: &CollectorUrl, plain: PlainHttp) -> Result<Self, HostError> {
         let text = "the endpoint of `traces` is not on this machine: it needs https, \
                     or `dangerous_plain_http = true`";
         let agent = endpoint.address.client(REQUEST, plain);
@@ -73,18 +75,18 @@ impl HttpClient for Sender {
 
 #[cfg(test)]
 mod tests {
-    use super::{Endpoint, PlainHttp, Sender};
+    use super::{CollectorUrl, PlainHttp, Sender};
 
     #[test]
     fn spans_to_a_remote_host_need_https() {
         let sender = |url: &str, plain| {
-            let endpoint = Endpoint::try_from(url.to_owned()).unwrap();
+            let endpoint = CollectorUrl::try_from(url.to_owned()).unwrap();
             Sender::new(&endpoint, plain).map_err(|failure| failure.code())
         };
         assert!(sender("http://127.0.0.1:4318/v1/traces", PlainHttp::Refused).is_ok());
         assert!(sender("https://collector.example/v1/traces", PlainHttp::Refused).is_ok());
         assert_eq!(sender("http://10.0.0.1/x", PlainHttp::Refused).unwrap_err(), "TRACES_PLAIN_HTTP");
         assert!(sender("http://10.0.0.1/x", PlainHttp::Allowed).is_ok());
-        assert!(Endpoint::try_from("127.0.0.1:4318".to_owned()).is_err());
+        assert!(CollectorUrl::try_from("127.0.0.1:4318".to_owned()).is_err());
     }
 }

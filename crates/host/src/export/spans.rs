@@ -15,8 +15,6 @@ use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracer;
 
-use super::traces::Tally;
-
 /// Most accepted calls without an outcome; above it, the oldest is dropped.
 const WAITING: usize = 4_096;
 /// Name of every tool that the session does not disclose.
@@ -28,27 +26,45 @@ const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 /// Value of `error.type` for a call that never began, if the gate has no code for it.
 const NOT_RUN: &str = "not_run";
 
+/// Number of spans made, and of those that were sent.
+#[derive(Debug, Default)]
+pub(super) struct SpanCounts {
+    made: AtomicU64,
+    pub(super) sent: AtomicU64,
+}
+
+impl SpanCounts {
+    /// Counts a call that becomes a span, even if the span is lost.
+    pub(super) fn count(&self) {
+        self.made.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.made.load(Ordering::Relaxed).saturating_sub(self.sent.load(Ordering::Relaxed))
+    }
+}
+
 /// A sink that wraps another one.
 #[derive(Debug)]
-pub(super) struct Spans {
+pub(super) struct CallSpans {
     sink: Arc<dyn AuditSink>,
     tracer: SdkTracer,
-    tally: Arc<Tally>,
-    seen: Mutex<Seen>,
+    tally: Arc<SpanCounts>,
+    seen: Mutex<SpanFacts>,
 }
 
 /// Recorded facts that are still needed.
 #[derive(Debug, Default)]
-struct Seen {
+struct SpanFacts {
     /// Tools that sessions disclose: at most as many as the registry has. All other names are invented.
     tools: HashSet<(String, String)>,
     /// Accepted calls without a recorded outcome, by the sequence number of the decision.
-    waiting: BTreeMap<u64, Call>,
+    waiting: BTreeMap<u64, SpannedCall>,
 }
 
 /// Content of a call's span. It contains no argument.
 #[derive(Debug)]
-struct Call {
+struct SpannedCall {
     start: Timestamp,
     /// The host's `traceparent`, as received.
     trace: Option<String>,
@@ -56,7 +72,7 @@ struct Call {
     about: Vec<KeyValue>,
 }
 
-impl AuditSink for Spans {
+impl AuditSink for CallSpans {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         let sequence = self.sink.record(record)?;
         match record {
@@ -76,19 +92,19 @@ impl AuditSink for Spans {
     }
 }
 
-impl Spans {
-    pub(super) fn new(sink: Arc<dyn AuditSink>, tracer: SdkTracer, tally: Arc<Tally>) -> Self {
+impl CallSpans {
+    pub(super) fn new(sink: Arc<dyn AuditSink>, tracer: SdkTracer, tally: Arc<SpanCounts>) -> Self {
         Self { sink, tracer, tally, seen: Mutex::default() }
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, SpanFacts> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn decided(&self, sequence: u64, decision: &CallRecord) {
         let mut seen = self.seen();
         let known = seen.tools.contains(&names(&decision.tool));
-        let call = Call::new(sequence, decision, known);
+        let call = SpannedCall::new(sequence, decision, known);
         self.tally.count();
         match (decision.verdict, &decision.code) {
             (Verdict::Accept, _) => {
@@ -117,8 +133,8 @@ impl Spans {
     }
 
     /// Makes a span and passes it to the queue, which never blocks.
-    fn emit(&self, call: Call, end: Timestamp, error: Option<String>) {
-        let Call { start, trace, tool, mut about } = call;
+    fn emit(&self, call: SpannedCall, end: Timestamp, error: Option<String>) {
+        let SpannedCall { start, trace, tool, mut about } = call;
         let mut status = Status::Unset;
         if let Some(error) = error {
             status = Status::error(error.clone());
@@ -134,7 +150,7 @@ impl Spans {
     }
 }
 
-impl Call {
+impl SpannedCall {
     fn new(sequence: u64, decision: &CallRecord, known: bool) -> Self {
         let tool = if known { decision.tool.name.as_str() } else { UNKNOWN };
         let code = decision.code.as_ref().map_or("ACCEPTED", |code| code.as_str());

@@ -1,7 +1,7 @@
 //! Sends a span of each call to a collector by OTLP over HTTP.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use countersign_audit_log::AuditSink;
@@ -15,13 +15,11 @@ use opentelemetry_sdk::trace::{
 };
 use serde::Deserialize;
 
-use super::send::{Endpoint, Sender};
-use super::spans::Spans;
+use super::send::{CollectorUrl, REQUEST, Sender};
+use super::spans::{CallSpans, SpanCounts};
 use crate::error::HostError;
 use crate::report::Reporter;
 
-/// Time limit of one request to the collector, with its retries.
-pub(super) const REQUEST: Duration = Duration::from_secs(3);
 /// Time limit for the last spans at the end.
 const FAREWELL: Duration = Duration::from_secs(4);
 /// Most spans that wait to be sent; further spans are lost.
@@ -35,7 +33,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TracesPart {
-    endpoint: Endpoint,
+    endpoint: CollectorUrl,
     #[serde(default)]
     dangerous_plain_http: bool,
     service_name: Option<String>,
@@ -45,26 +43,8 @@ pub(crate) struct TracesPart {
 #[derive(Debug)]
 pub(crate) struct Traces {
     provider: SdkTracerProvider,
-    tally: Arc<Tally>,
+    tally: Arc<SpanCounts>,
     reporter: Reporter,
-}
-
-/// Number of spans made, and of those that were sent.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    made: AtomicU64,
-    sent: AtomicU64,
-}
-
-impl Tally {
-    /// Counts a call that becomes a span, even if the span is lost.
-    pub(super) fn count(&self) {
-        self.made.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn lost(&self) -> u64 {
-        self.made.load(Ordering::Relaxed).saturating_sub(self.sent.load(Ordering::Relaxed))
-    }
 }
 
 impl Traces {
@@ -82,13 +62,13 @@ impl Traces {
             .map_err(|_| {
                 HostError::new("TRACES_EXPORTER", "the environment's settings for OTLP cannot be used")
             })?;
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(SpanCounts::default());
         let config = BatchConfigBuilder::default()
             .with_max_queue_size(QUEUE)
             .with_max_export_batch_size(BATCH)
             .with_scheduled_delay(PAUSE)
             .build();
-        let counted = Counted { exporter, tally: Arc::clone(&tally) };
+        let counted = CountingExporter { exporter, tally: Arc::clone(&tally) };
         let name = part.service_name.clone().unwrap_or_else(|| "countersign".to_owned());
         let provider = provider(name, BatchSpanProcessor::new(counted, config));
         Ok(Self { provider, tally, reporter: reporter.clone() })
@@ -98,7 +78,7 @@ impl Traces {
     pub(crate) fn around(&self, sink: Arc<dyn AuditSink>) -> Arc<dyn AuditSink> {
         let scope = InstrumentationScope::builder("countersign").with_version(env!("CARGO_PKG_VERSION"));
         let tracer = self.provider.tracer_with_scope(scope.build());
-        Arc::new(Spans::new(sink, tracer, Arc::clone(&self.tally)))
+        Arc::new(CallSpans::new(sink, tracer, Arc::clone(&self.tally)))
     }
 }
 
@@ -127,12 +107,12 @@ impl Drop for Traces {
 
 /// An exporter that counts the spans that were sent.
 #[derive(Debug)]
-struct Counted {
+struct CountingExporter {
     exporter: SpanExporter,
-    tally: Arc<Tally>,
+    tally: Arc<SpanCounts>,
 }
 
-impl opentelemetry_sdk::trace::SpanExporter for Counted {
+impl opentelemetry_sdk::trace::SpanExporter for CountingExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let count = u64::try_from(batch.len()).unwrap_or(u64::MAX);
         let result = opentelemetry_sdk::trace::SpanExporter::export(&self.exporter, batch).await;

@@ -7,7 +7,7 @@ use countersign_audit_log::{
 };
 use countersign_merkle::TreeHead;
 
-use super::told::ToldLog;
+use super::reporting::ReportingLog;
 use crate::entries::ReadTo;
 use crate::error::HostError;
 use crate::report::Reporter;
@@ -16,7 +16,7 @@ use crate::states::side_rebuilt;
 /// The logs of a record: its session's log, and those that other processes write into the folder.
 #[derive(Debug)]
 pub(crate) struct RecordLogs {
-    log: Arc<ToldLog>,
+    log: Arc<ReportingLog>,
     number: LogNumber,
     parent: PathBuf,
     first_key: LogKey,
@@ -39,7 +39,7 @@ pub(crate) struct ReplayedLog {
 
 impl RecordLogs {
     pub(super) fn new(
-        log: Arc<ToldLog>,
+        log: Arc<ReportingLog>,
         number: LogNumber,
         parent: &Path,
         first_key: LogKey,

@@ -10,7 +10,7 @@ use opentelemetry::trace::{SpanId, SpanKind, Status, TracerProvider as _};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SimpleSpanProcessor, SpanData, SpanExporter};
 
-use super::{Spans, Tally, WAITING};
+use super::{CallSpans, SpanCounts, WAITING};
 use crate::export::traces::provider;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -27,7 +27,7 @@ impl SpanExporter for Kept {
 
 /// A sink wrapped with spans, and the exported spans.
 struct World {
-    spans: Spans,
+    spans: CallSpans,
     kept: Kept,
     _provider: SdkTracerProvider,
 }
@@ -36,7 +36,7 @@ impl World {
     fn new(sink: impl AuditSink + 'static) -> Self {
         let kept = Kept::default();
         let provider = provider("test".to_owned(), SimpleSpanProcessor::new(kept.clone()));
-        let spans = Spans::new(Arc::new(sink), provider.tracer("test"), Arc::new(Tally::default()));
+        let spans = CallSpans::new(Arc::new(sink), provider.tracer("test"), Arc::new(SpanCounts::default()));
         Self { spans, kept, _provider: provider }
     }
 

@@ -15,12 +15,12 @@ const STATE_SAVED: Duration = Duration::from_secs(10);
 /// A session's log. Reports when it fails and when it works again, once each: otherwise only the
 /// agent would notice, from its refused calls.
 #[derive(Debug)]
-pub(crate) struct ToldLog {
+pub(crate) struct ReportingLog {
     log: Log,
     folder: PathBuf,
     /// Held for reading during each record, so that the end follows all of them.
     life: RwLock<Life>,
-    state: Mutex<State>,
+    state: Mutex<RecordState>,
     /// Whether the last save of the log's state succeeded.
     state_kept: Mutex<bool>,
     /// Files with checkpoints that are kept elsewhere.
@@ -38,12 +38,12 @@ enum Life {
 
 /// Result of the last observed record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum RecordState {
     Works,
     Fails { code: &'static str, why: String },
 }
 
-impl AuditSink for ToldLog {
+impl AuditSink for ReportingLog {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
         if *life == Life::Ended {
@@ -52,7 +52,7 @@ impl AuditSink for ToldLog {
         }
         let kept = self.log.record(record);
         self.synced.note(&self.log);
-        self.heard(State::of(&kept));
+        self.heard(RecordState::of(&kept));
         kept
     }
 
@@ -65,7 +65,7 @@ impl AuditSink for ToldLog {
     }
 }
 
-impl ToldLog {
+impl ReportingLog {
     pub(crate) fn new(log: Log, folder: PathBuf, kept: Vec<PathBuf>, reporter: Reporter) -> Self {
         report_cuts(&log, &folder, &reporter);
         Self {
@@ -74,7 +74,7 @@ impl ToldLog {
             log,
             folder,
             life: RwLock::new(Life::Open),
-            state: Mutex::new(State::Works),
+            state: Mutex::new(RecordState::Works),
             state_kept: Mutex::new(true),
             reporter,
         }
@@ -122,14 +122,14 @@ impl ToldLog {
         let log = Arc::clone(this);
         let verify = move || {
             if let Err(error) = log.log.verify_older() {
-                log.heard(State::of(&Err(error)));
+                log.heard(RecordState::of(&Err(error)));
             }
         };
         let thread = std::thread::Builder::new().name("countersign-verify".to_owned());
         if thread.spawn(verify).is_err() {
             // Without a thread it runs here, which delays the start.
             if let Err(error) = this.log.verify_older() {
-                this.heard(State::of(&Err(error)));
+                this.heard(RecordState::of(&Err(error)));
             }
         }
     }
@@ -167,8 +167,8 @@ impl ToldLog {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let (code, why) = match (&error, state) {
                 // The earlier failure explains more than the fact that there was one.
-                (AuditError::Poisoned, State::Fails { code, why }) => (code, why),
-                (_, State::Works | State::Fails { .. }) => (error.code(), chain(&error)),
+                (AuditError::Poisoned, RecordState::Fails { code, why }) => (code, why),
+                (_, RecordState::Works | RecordState::Fails { .. }) => (error.code(), chain(&error)),
             };
             self.failure(code, &format!("the record could not be ended in order: {why}"))
         })
@@ -178,22 +178,22 @@ impl ToldLog {
     pub(crate) fn end_reported(&self) {
         let ended = self.end();
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Err(failure), State::Works) = (ended, &*state) {
+        if let (Err(failure), RecordState::Works) = (ended, &*state) {
             self.reporter.warn_of(&failure);
         }
     }
 
     /// Reports a change between working and failing.
-    fn heard(&self, now: State) {
+    fn heard(&self, now: RecordState) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*state, &now) {
-            (State::Works, State::Works) => return,
-            (State::Fails { .. }, State::Fails { .. }) => {}
-            (State::Works, State::Fails { code, why }) => {
+            (RecordState::Works, RecordState::Works) => return,
+            (RecordState::Fails { .. }, RecordState::Fails { .. }) => {}
+            (RecordState::Works, RecordState::Fails { code, why }) => {
                 self.reporter
                     .warn_of(&self.failure(code, &format!("the record fails, and calls are refused: {why}")));
             }
-            (State::Fails { .. }, State::Works) => {
+            (RecordState::Fails { .. }, RecordState::Works) => {
                 report_cuts(&self.log, &self.folder, &self.reporter);
                 self.reporter.warn_of(&self.failure("AUDIT_RESUMED", "the record works again"));
             }
@@ -206,13 +206,13 @@ impl ToldLog {
     }
 }
 
-impl Drop for ToldLog {
+impl Drop for ReportingLog {
     fn drop(&mut self) {
         self.end_reported();
     }
 }
 
-impl State {
+impl RecordState {
     fn of(kept: &Result<u64, AuditError>) -> Self {
         match kept {
             Ok(_) => Self::Works,
@@ -232,7 +232,7 @@ pub(super) fn report_cuts(log: &Log, folder: &Path, reporter: &Reporter) {
 }
 
 #[cfg(feature = "prometheus")]
-impl ToldLog {
+impl ReportingLog {
     /// Returns the current health of the record.
     pub(crate) fn health(&self) -> super::RecordHealth {
         super::RecordHealth::of(&self.log, &self.folder, &self.synced, &self.kept)
