@@ -2,7 +2,7 @@ use std::fmt;
 
 use countersign_host::error::{ErrorKind, HostError};
 pub(crate) use countersign_host::error::{chain, one_line};
-use countersign_host::interrupt::Signal;
+use countersign_host::interrupt::EndSignal;
 
 /// Outcome of the process, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +120,8 @@ where
     }
 }
 
-impl From<Signal> for Exit {
-    fn from(signal: Signal) -> Self {
+impl From<EndSignal> for Exit {
+    fn from(signal: EndSignal) -> Self {
         Self::Signal(signal.status())
     }
 }

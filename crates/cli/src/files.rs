@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use countersign_host::files::{exists, take_file, unreadable, within};
+use countersign_keys::SigningKey;
+use countersign_keys::file::read_signing_key;
 
 use crate::failure::Failure;
 
@@ -78,4 +80,13 @@ pub(crate) fn must_be_free(path: &Path, replace: Replace) -> Result<(), Failure>
         Ok(_) if replace == Replace::Never => Err(exists(path).into()),
         _ => Ok(()),
     }
+}
+
+/// Reads the signing keys of an option.
+pub(crate) fn read_signers(paths: &[PathBuf]) -> Result<Vec<SigningKey>, Failure> {
+    paths.iter().map(|path| read_signer(path)).collect()
+}
+
+fn read_signer(path: &Path) -> Result<SigningKey, Failure> {
+    read_signing_key(path).map_err(|error| Failure::from(error).about(path.display()))
 }

@@ -15,12 +15,12 @@ pub(crate) struct Output {
     to: BufWriter<Stdout>,
     json: bool,
     protocol: bool,
-    reader: Reader,
+    reader: OutputReader,
 }
 
 /// State of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reader {
+enum OutputReader {
     /// Must receive everything: a broken pipe is an error.
     Needed,
     /// May close the pipe once it has read enough.
@@ -31,7 +31,7 @@ enum Reader {
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        Self { to: BufWriter::new(io::stdout()), json, protocol: false, reader: Reader::Needed }
+        Self { to: BufWriter::new(io::stdout()), json, protocol: false, reader: OutputReader::Needed }
     }
 
     /// Returns `true` if the user asked for JSON.
@@ -45,9 +45,9 @@ impl Output {
         &mut self,
         show: impl FnOnce(&mut Self) -> Result<Exit, Failure>,
     ) -> Result<Exit, Failure> {
-        self.reader = Reader::Looking;
+        self.reader = OutputReader::Looking;
         let ended = show(self).and_then(|exit| self.flush().map(|()| exit));
-        if self.reader == Reader::Gone { Ok(Exit::Done) } else { ended }
+        if self.reader == OutputReader::Gone { Ok(Exit::Done) } else { ended }
     }
 
     /// Reserves standard output for a protocol: from here on errors go to standard error in either form.
@@ -98,7 +98,7 @@ impl Output {
             // A thread blocked on a peer that does not read may hold standard output forever.
             return Ok(());
         }
-        if self.reader == Reader::Gone {
+        if self.reader == OutputReader::Gone {
             return Ok(());
         }
         let written = self.to.flush();
@@ -107,8 +107,8 @@ impl Output {
 
     fn written(&mut self, written: io::Result<()>) -> Result<(), Failure> {
         written.map_err(|error| {
-            if self.reader == Reader::Looking && error.kind() == io::ErrorKind::BrokenPipe {
-                self.reader = Reader::Gone;
+            if self.reader == OutputReader::Looking && error.kind() == io::ErrorKind::BrokenPipe {
+                self.reader = OutputReader::Gone;
             }
             closed(&error)
         })
@@ -155,4 +155,9 @@ pub(crate) fn ask_at_terminal(question: &str) -> Result<String, Failure> {
         .and_then(|()| stdin.read_line(&mut answer))
         .map_err(|error| Failure::new("NOT_A_TERMINAL", error.to_string()))?;
     Ok(answer)
+}
+
+/// Formats a count with its noun in the singular or plural.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -40,7 +40,7 @@ const CHOICES: &str = "[y: approve, n: deny, anything else: leave it waiting]";
     countersign approve call-0f3a --config gateway.toml\n  \
     countersign approve call-0f3a --config gateway.toml --show\n  \
     countersign approve call-0f3a --config gateway.toml --deny --by ada --reason 'ask finance first'")]
-pub(crate) struct Approve {
+pub(crate) struct ApproveArgs {
     /// The approval id that the client was given, or its first letters, four or more, where no other id begins so; `list` for all
     /// that wait.
     #[arg(default_value = "list")]
@@ -87,7 +87,7 @@ impl TypedAnswer {
     }
 }
 
-impl Approve {
+impl ApproveArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let path = find_config(self.config.as_deref())?;
         let config = ConfigFile::read(&path)?;

@@ -25,7 +25,7 @@ pub(crate) enum Ask {
     Pin(Pin),
     /// Verify a goal against a pin: exit code 0 when it is the same and the pin still counts, 3 when not.
     #[command(after_help = "Example:\n  countersign ask verify pin.json --goal 'summarise  TICKET 7'")]
-    Verify(Verify),
+    Verify(AskVerifyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub(crate) struct Pin {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct AskVerifyArgs {
     /// The pin, as `ask pin` printed it.
     pin: PathBuf,
     /// The goal as it is stated now; `-` reads it from standard input.
@@ -70,7 +70,7 @@ impl Pin {
     }
 }
 
-impl Verify {
+impl AskVerifyArgs {
     fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let pin = self.read_pin().map_err(|failure| failure.about(self.pin.display()))?;
         let goal = read_text(&self.goal)?;

@@ -57,11 +57,11 @@ verbs! {
     #[command(subcommand)]
     Proposal(proposal::Proposal),
     #[command(subcommand)]
-    Plan(plan::Plan),
-    Check(check::Check),
+    Plan(plan::PlanCommand),
+    Check(check::CheckArgs),
     #[command(subcommand)]
     Mcp(mcp::Mcp),
-    Approve(approve::Approve),
+    Approve(approve::ApproveArgs),
     #[command(subcommand)]
     Store(store::Store),
     #[command(subcommand)]

@@ -25,12 +25,12 @@ pub(crate) enum Quarantine {
     #[command(
         after_help = "Examples:\n  countersign quarantine add --store signals.db --agent support-bot --by ada"
     )]
-    Add(Change),
+    Add(QuarantineChangeArgs),
     /// Let an agent out of quarantine. Its drop alarm starts anew.
     #[command(
         after_help = "Examples:\n  countersign quarantine lift --store signals.db --agent support-bot --by ada"
     )]
-    Lift(Change),
+    Lift(QuarantineChangeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -41,7 +41,7 @@ pub(crate) struct List {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Change {
+pub(crate) struct QuarantineChangeArgs {
     /// The file that quarantines are kept in.
     #[arg(long, value_name = "FILE")]
     store: PathBuf,
@@ -83,7 +83,7 @@ impl List {
     }
 }
 
-impl Change {
+impl QuarantineChangeArgs {
     fn run(&self, out: &mut Output, standing: StandingChange) -> Result<Exit, Failure> {
         if self.by.as_str() == BY_ALARM {
             return Err(Failure::usage("`alarm` is what the record calls the drop alarm: name an operator"));

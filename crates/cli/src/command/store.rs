@@ -18,14 +18,14 @@ use countersign_host::session::open_existing_store;
 pub(crate) enum Store {
     /// Make an empty store. A file that is there is left as it is.
     #[command(after_help = "Examples:\n  countersign store init approvals.sqlite")]
-    Init(Place),
+    Init(StoreFileArgs),
     /// Show a store's id, which the record of each session names, and when it was made.
     #[command(after_help = "Examples:\n  countersign store show approvals.sqlite")]
-    Show(Place),
+    Show(StoreFileArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct StoreFileArgs {
     /// The store's file.
     #[arg(value_name = "FILE")]
     file: PathBuf,

@@ -41,12 +41,12 @@ pub(crate) enum Token {
     /// Verify a token against a call: exit code 0 when it approves the call, 3 when not.
     #[command(after_help = "Example:\n  countersign token verify --key-file approval.key.json --call-id c1 \
         --server desk --tool refund \\\n    --args args.json --principal alice --token cs1... --spend spent.sqlite")]
-    Verify(Verify),
+    Verify(TokenVerifyArgs),
 }
 
 /// What a token binds.
 #[derive(Debug, Args)]
-struct Bindings {
+struct TokenBindings {
     /// The gate's HMAC key file.
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
@@ -94,7 +94,7 @@ struct Bindings {
 #[derive(Debug, Args)]
 pub(crate) struct Mint {
     #[command(flatten)]
-    bindings: Bindings,
+    bindings: TokenBindings,
     /// How long the token counts: a number and ms, s, m, h or d.
     #[arg(long)]
     ttl: Millis,
@@ -120,9 +120,9 @@ pub(crate) struct Mint {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct TokenVerifyArgs {
     #[command(flatten)]
-    bindings: Bindings,
+    bindings: TokenBindings,
     /// The token; `-` reads it from standard input.
     #[arg(long)]
     token: String,
@@ -181,7 +181,7 @@ impl Mint {
     }
 }
 
-impl Verify {
+impl TokenVerifyArgs {
     fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         if self.token == "-" && self.bindings.args == Source::Stdin {
             return Err(Failure::usage("--token and --args cannot both come from standard input"));
@@ -256,7 +256,7 @@ fn spend(approval: Approval, store: &Path, now: Timestamp, skew: Millis) -> Resu
     }
 }
 
-impl Bindings {
+impl TokenBindings {
     fn read(&self) -> Result<CallFacts, Failure> {
         let limits = Limits::default();
         let cap = u64::try_from(limits.max_bytes()).unwrap_or(u64::MAX).saturating_add(1);

@@ -4,14 +4,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use countersign_mcp::SUBMIT_PLAN;
 use serde_json::{Value, json};
 
-use super::member;
 use super::wire;
-use super::world::{Role, World, failed};
+use super::world::{Role, World, failed, member};
 use crate::failure::Failure;
 
 /// Result of one act.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum ActResult {
     /// The operator acted, or a list was returned.
     Done,
     /// The tool ran.
@@ -22,7 +21,7 @@ pub(super) enum Verdict {
     Odd(String),
 }
 
-impl Verdict {
+impl ActResult {
     pub(super) fn is(&self, expected: &str) -> bool {
         self.text() == expected
     }
@@ -76,16 +75,16 @@ impl Agent {
     }
 
     /// Lists the tools; `Odd` unless they are exactly those that were signed for this agent.
-    pub(super) fn list(&mut self) -> Result<Verdict, Failure> {
+    pub(super) fn list(&mut self) -> Result<ActResult, Failure> {
         let answer = self.request("tools/list", &json!({}))?;
         let tools = answer.pointer("/result/tools").and_then(Value::as_array);
         let names: Vec<&str> = tools.into_iter().flatten().map(|tool| member(tool, "/name")).collect();
         let expected = self.role.tools.iter().chain(self.role.gateway_tools);
-        Ok(if names.iter().eq(expected) { Verdict::Done } else { Verdict::Odd(names.join(",")) })
+        Ok(if names.iter().eq(expected) { ActResult::Done } else { ActResult::Odd(names.join(",")) })
     }
 
     /// Calls a tool and optionally restates the goal.
-    pub(super) fn call(&mut self, tool: &str, args: &Value, ask: Option<&str>) -> Result<Verdict, Failure> {
+    pub(super) fn call(&mut self, tool: &str, args: &Value, ask: Option<&str>) -> Result<ActResult, Failure> {
         let mut params = json!({ "name": tool, "arguments": args });
         if let (Some(ask), Some(members)) = (ask, params.as_object_mut()) {
             members.insert("_meta".to_owned(), json!({ "dev.countersign/ask": ask }));
@@ -94,7 +93,7 @@ impl Agent {
     }
 
     /// Calls the transfer tool with an action proposal.
-    pub(super) fn wire(&mut self, mut args: Value, proposal: Value) -> Result<Verdict, Failure> {
+    pub(super) fn wire(&mut self, mut args: Value, proposal: Value) -> Result<ActResult, Failure> {
         if let Some(members) = args.as_object_mut() {
             members.insert("__pic".to_owned(), proposal);
         }
@@ -103,14 +102,14 @@ impl Agent {
     }
 
     /// Submits a plan to the gateway.
-    pub(super) fn submit(&mut self, steps: &Value) -> Result<Verdict, Failure> {
+    pub(super) fn submit(&mut self, steps: &Value) -> Result<ActResult, Failure> {
         self.make_call(&json!({ "name": SUBMIT_PLAN, "arguments": { "steps": steps } }))
     }
 
-    fn make_call(&mut self, params: &Value) -> Result<Verdict, Failure> {
+    fn make_call(&mut self, params: &Value) -> Result<ActResult, Failure> {
         let answer = self.request("tools/call", params)?;
         let Some(result) = answer.get("result") else {
-            return Ok(Verdict::Odd(member(&answer, "/error/message").to_owned()));
+            return Ok(ActResult::Odd(member(&answer, "/error/message").to_owned()));
         };
         let decision = result.pointer("/_meta/dev.countersign~1decision");
         Ok(match decision {
@@ -118,12 +117,12 @@ impl Agent {
                 if let Some(id) = decision.get("approval_id").and_then(Value::as_str) {
                     self.approval_id = Some(id.to_owned());
                 }
-                Verdict::Refused(member(decision, "/code").to_owned())
+                ActResult::Refused(member(decision, "/code").to_owned())
             }
             None if result.get("isError") == Some(&Value::Bool(true)) => {
-                Verdict::Odd("the tool failed".to_owned())
+                ActResult::Odd("the tool failed".to_owned())
             }
-            None => Verdict::Accepted,
+            None => ActResult::Accepted,
         })
     }
 

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use countersign_audit_log::Record;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-use agent::{Agent, Verdict};
+use agent::{ActResult, Agent};
 use scenes::{Act, Reason, Scene, scenes};
 use world::{Role, World};
 
@@ -50,7 +50,7 @@ impl DemoDesk {
 
 /// One row of the table.
 #[derive(Debug, Serialize)]
-struct Row {
+struct DemoRow {
     step: usize,
     scene: &'static str,
     tool: Option<String>,
@@ -68,7 +68,7 @@ impl Demo {
             out.line(&format!("     {:<51} {:<15} {:<22} accepted", "what is done", "tool", "verdict"))?;
         }
         let mut rows = Vec::new();
-        let mut tally = Tally::default();
+        let mut tally = DemoCounts::default();
         let mut ending = String::new();
         for (role, scenes) in scenes() {
             let mut agent = Agent::start(&world, role)?;
@@ -88,16 +88,16 @@ impl Demo {
 
 /// Counts decisions as the gate does: a call that waits for its approval is not decided yet.
 #[derive(Debug, Default)]
-struct Tally {
+struct DemoCounts {
     accepted: u32,
     decided: u32,
     calls: u64,
 }
 
-impl Tally {
-    fn count(&mut self, verdict: &Verdict) {
+impl DemoCounts {
+    fn count(&mut self, verdict: &ActResult) {
         self.calls = self.calls.saturating_add(1);
-        let accepted = matches!(verdict, Verdict::Accepted);
+        let accepted = matches!(verdict, ActResult::Accepted);
         if accepted || !verdict.is("APPROVAL_REQUIRED") {
             self.decided = self.decided.saturating_add(1);
             self.accepted = self.accepted.saturating_add(u32::from(accepted));
@@ -115,8 +115,8 @@ fn play(
     agent: &mut Agent,
     scene: &Scene,
     step: usize,
-    tally: &mut Tally,
-) -> Result<Row, Failure> {
+    tally: &mut DemoCounts,
+) -> Result<DemoRow, Failure> {
     let (tool, verdict) = match &scene.act {
         Act::List => (None, agent.list()?),
         Act::Call { tool, args, ask } => {
@@ -131,11 +131,11 @@ fn play(
         }
         Act::Approve => {
             world.approve(&agent.approval_id()?, role)?;
-            (None, Verdict::Done)
+            (None, ActResult::Done)
         }
         Act::Revoke => {
             world.revoke_agent()?;
-            (None, Verdict::Done)
+            (None, ActResult::Done)
         }
         Act::Wire(reason) => {
             let proposal = match reason {
@@ -148,11 +148,11 @@ fn play(
         }
         Act::Attest => {
             world.attest()?;
-            (None, Verdict::Done)
+            (None, ActResult::Done)
         }
     };
     let ok = verdict.is(scene.expected);
-    Ok(Row {
+    Ok(DemoRow {
         step,
         scene: scene.title,
         tool,
@@ -163,7 +163,7 @@ fn play(
     })
 }
 
-fn shown(row: &Row, scene: &Scene) -> String {
+fn shown(row: &DemoRow, scene: &Scene) -> String {
     let mark = if row.ok { ' ' } else { '!' };
     let rate =
         row.acceptance_rate.map_or_else(|| "    -".to_owned(), |rate| format!("{:4.0}%", rate * 100.0));
@@ -182,8 +182,8 @@ const EFFECTS: [&str; 3] =
 fn finish(
     out: &mut Output,
     world: &World,
-    rows: &[Row],
-    tally: &Tally,
+    rows: &[DemoRow],
+    tally: &DemoCounts,
     ending: &str,
 ) -> Result<Exit, Failure> {
     let ledger = world.ledger()?;
@@ -227,8 +227,4 @@ fn decisions_on_record(log: &Path) -> Result<u64, Failure> {
         decisions = decisions.saturating_add(u64::from(matches!(entry?.record(), Record::Decision(_))));
     }
     Ok(decisions)
-}
-
-fn member<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

@@ -291,7 +291,7 @@ impl World {
     fn draft(&self) -> Result<Value, Failure> {
         let mut tools = Vec::new();
         for tool in desk::tools() {
-            let name = super::member(&tool, "/name").to_owned();
+            let name = member(&tool, "/name").to_owned();
             let rules = match name.as_str() {
                 "search" => json!({ "impact": "read", "approval": "not_required" }),
                 "summarize" => json!({ "impact": "compute", "approval": "not_required" }),
@@ -373,4 +373,9 @@ fn private_folder(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
+}
+
+/// Text at a JSON pointer; empty if missing.
+pub(super) fn member<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

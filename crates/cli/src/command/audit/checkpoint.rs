@@ -7,12 +7,12 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Checkpoint {
+pub(crate) struct AuditCheckpointArgs {
     #[command(flatten)]
     log: LogArgs,
 }
 
-impl Checkpoint {
+impl AuditCheckpointArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let verified = self.log.verify_to_give_out()?;
         let summary = &verified.summary;

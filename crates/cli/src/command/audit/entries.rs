@@ -44,7 +44,7 @@ pub(crate) fn verified(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<
 
 /// JSON form of one entry.
 #[derive(Serialize)]
-struct Line<'a> {
+struct EntryLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<String>,
     seq: u64,
@@ -56,7 +56,7 @@ struct Line<'a> {
 pub(super) fn print(out: &mut Output, entry: &Entry) -> Result<(), Failure> {
     let Entry { log, seq, record } = entry;
     if out.is_json() {
-        return out.json(&Line { log: log.map(|log| log.to_string()), seq: *seq, record });
+        return out.json(&EntryLine { log: log.map(|log| log.to_string()), seq: *seq, record });
     }
     let name = log.map(|log| format!("{log:<3} ")).unwrap_or_default();
     out.line(&format!("{name}{}", describe(*seq, record)))

@@ -7,10 +7,9 @@ use countersign_audit_log::{
 };
 use serde_json::{Value, json};
 
-use super::choice::LogChoice;
 use countersign_host::entries::changed;
 
-use super::log::{Kept, LogArgs, ProvableLog};
+use super::log::{KeptCheckpoint, LogArgs, LogChoice, ProvableLog};
 use super::verify::root_of;
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, read_file, read_text_file, write_file};
@@ -42,7 +41,7 @@ struct PendingExport {
 
 /// Number of files written, and of files that existed already.
 #[derive(Debug, Default)]
-struct Count {
+struct FileCounts {
     written: u64,
     kept: u64,
 }
@@ -73,7 +72,7 @@ impl Export {
     }
 
     /// Finds the checkpoints of earlier exports, each with the number of its log.
-    fn earlier(&self) -> Result<Vec<Kept>, Failure> {
+    fn earlier(&self) -> Result<Vec<KeptCheckpoint>, Failure> {
         let mut numbers = vec![LogNumber::FIRST];
         match self.choice.number() {
             Some(number) => numbers = vec![number],
@@ -122,7 +121,7 @@ impl Export {
         let folder = self.folder_of(log.number);
         let PendingExport { earlier, mut entries } = pending;
         let there = earlier.as_ref().map_or(0, |earlier| full_tiles(earlier.size()).count());
-        let mut count = Count { kept: there as u64, ..Count::default() };
+        let mut count = FileCounts { kept: there as u64, ..FileCounts::default() };
         let mut failed = None;
         {
             let write = |path: &str, bytes: &[u8]| {
@@ -145,7 +144,7 @@ impl Export {
             })
         }
         .map_err(|failure| failed.unwrap_or(failure))?;
-        let Count { written, kept } = count;
+        let FileCounts { written, kept } = count;
         let (records, folder) = (log.records(), folder.display());
         let mut report = json!({
             "ok": true,
@@ -199,7 +198,7 @@ fn read_tile(folder: &Path, path: &str) -> Option<Vec<u8>> {
 }
 
 /// Writes a file atomically; skips a file that already has this content.
-fn put(folder: &Path, path: &str, bytes: &[u8], count: &mut Count) -> Result<(), Failure> {
+fn put(folder: &Path, path: &str, bytes: &[u8], count: &mut FileCounts) -> Result<(), Failure> {
     let is_checkpoint = path == CHECKPOINT;
     let path = folder.join(path);
     let most = u64::try_from(bytes.len()).unwrap_or(u64::MAX);

@@ -18,11 +18,11 @@ const NO_ENTRIES: [&[u8]; 2] = [b"{\"checkpoint\":", b"{\"segment\":"];
 #[derive(Debug)]
 pub(crate) struct Followers {
     folder: PathBuf,
-    each: Vec<Followed>,
+    each: Vec<FollowedLog>,
 }
 
 #[derive(Debug)]
-struct Followed {
+struct FollowedLog {
     number: LogNumber,
     follower: Follower,
     next: Option<(u64, Record)>,
@@ -31,7 +31,7 @@ struct Followed {
 impl Followers {
     /// Continues after the entries that these followers returned.
     pub(crate) fn after(folder: &Path, each: Vec<(LogNumber, Follower)>) -> Self {
-        let each = each.into_iter().map(|(number, follower)| Followed { number, follower, next: None });
+        let each = each.into_iter().map(|(number, follower)| FollowedLog { number, follower, next: None });
         Self { folder: folder.to_owned(), each: each.collect() }
     }
 
@@ -49,7 +49,7 @@ impl Followers {
                 let folder = number.folder_in(&self.folder);
                 let first = segments(&folder)?.first().copied().ok_or_else(Follower::no_log)?;
                 let follower = Follower::start(&folder, first)?;
-                self.each.push(Followed { number, follower, next: None });
+                self.each.push(FollowedLog { number, follower, next: None });
             }
         }
         Ok(())
@@ -63,7 +63,7 @@ impl Followers {
             }
         }
         let is_several = self.each.iter().any(|followed| followed.number != LogNumber::FIRST);
-        let time = |followed: &&mut Followed| followed.next.as_ref().map(|(_, record)| record.time());
+        let time = |followed: &&mut FollowedLog| followed.next.as_ref().map(|(_, record)| record.time());
         let there = self.each.iter_mut().filter(|followed| followed.next.is_some());
         let Some(followed) = there.min_by_key(time) else {
             self.look()?;
@@ -114,7 +114,7 @@ pub(crate) struct Follower {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct FollowedLine {
     seq: u64,
     #[serde(flatten)]
     record: Record,
@@ -175,9 +175,9 @@ impl Follower {
                 continue;
             }
             let text = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
-            let entry = serde_json::from_slice::<Line>(text).ok();
+            let entry = serde_json::from_slice::<FollowedLine>(text).ok();
             let due = |seq| self.last.is_none_or(|last| last.checked_add(1) == Some(seq));
-            let Some(Line { seq, record }) = entry.filter(|entry| due(entry.seq)) else {
+            let Some(FollowedLine { seq, record }) = entry.filter(|entry| due(entry.seq)) else {
                 return Err(self.cut_or_damaged());
             };
             self.last = Some(seq);

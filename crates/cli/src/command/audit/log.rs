@@ -12,7 +12,6 @@ use countersign_host::entries::Logs;
 use countersign_host::states::side_rebuilt;
 use countersign_tlog::note::VerifierKeyError;
 
-use super::choice::LogChoice;
 use super::durable::make_durable;
 use crate::failure::{Exit, Failure};
 use crate::files::{TEXT_BYTES, read_text_file, read_trusted_file};
@@ -32,14 +31,14 @@ pub(super) struct LogArgs {
 }
 
 /// Result of verifying a log: its key and its summary.
-pub(crate) struct Verified {
+pub(crate) struct VerifiedSummary {
     pub(super) key: LogKey,
     pub(super) summary: LogSummary,
 }
 
 /// A file with a checkpoint from elsewhere, and the number of its log. Without a number, the checkpoint's origin names
 /// the log.
-pub(super) type Kept = (Option<LogNumber>, PathBuf);
+pub(super) type KeptCheckpoint = (Option<LogNumber>, PathBuf);
 
 /// One verified log of a folder.
 pub(crate) struct VerifiedLog {
@@ -78,7 +77,11 @@ impl LogArgs {
     }
 
     /// Opens the chosen logs of the folder for proofs. Each must also extend the checkpoints in `more`.
-    pub(super) fn provable(&self, choice: LogChoice, more: &[Kept]) -> Result<Vec<ProvableLog>, Failure> {
+    pub(super) fn provable(
+        &self,
+        choice: LogChoice,
+        more: &[KeptCheckpoint],
+    ) -> Result<Vec<ProvableLog>, Failure> {
         let Some(number) = choice.number() else {
             let (key, kept) = (self.key.read()?, self.kept(more));
             return each_log(&self.folder, &key, &kept, None, ProvableLog::open);
@@ -88,7 +91,7 @@ impl LogArgs {
 
     /// Opens the folder's own log, as [`provable`](Self::provable) does.
     #[cfg(feature = "witness")]
-    pub(super) fn provable_own(&self, more: &[Kept]) -> Result<ProvableLog, Failure> {
+    pub(super) fn provable_own(&self, more: &[KeptCheckpoint]) -> Result<ProvableLog, Failure> {
         self.provable_one(LogNumber::FIRST, None, more)
     }
 
@@ -96,7 +99,7 @@ impl LogArgs {
         &self,
         number: LogNumber,
         name: Option<LogNumber>,
-        more: &[Kept],
+        more: &[KeptCheckpoint],
     ) -> Result<ProvableLog, Failure> {
         let kept: Vec<_> = self.kept(more).into_iter().map(|(_, path)| path).collect();
         let key = number.key(&key_of_log(&self.folder, &self.key.read()?))?;
@@ -104,14 +107,14 @@ impl LogArgs {
         ProvableLog::open(FoundLog { number, name, folder, key, kept: &kept, known: None })
     }
 
-    fn kept(&self, more: &[Kept]) -> Vec<Kept> {
+    fn kept(&self, more: &[KeptCheckpoint]) -> Vec<KeptCheckpoint> {
         let given = self.checkpoint.iter().map(|path| (None, path.clone()));
         given.chain(more.iter().cloned()).collect()
     }
 
     /// Verifies the folder's own log before data of it is given to another party. why: the other party keeps that data,
     /// so the log must not lose it in a power failure. The writer may not have synced it yet.
-    pub(super) fn verify_to_give_out(&self) -> Result<Verified, Failure> {
+    pub(super) fn verify_to_give_out(&self) -> Result<VerifiedSummary, Failure> {
         let verified = verify(&self.folder, &self.key.read()?, &self.checkpoint)?;
         make_durable(&self.folder).map_err(|error| failure(error.into()).about(self.folder.display()))?;
         Ok(verified)
@@ -175,7 +178,7 @@ pub(super) fn require_all(folder: &Path, summary: &LogSummary) -> Result<(), Fai
 
 /// Verifies a log against its key and the checkpoints in these files. For a numbered log, `key` may be the key of its
 /// parent folder's log.
-pub(crate) fn verify(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<Verified, Failure> {
+pub(crate) fn verify(folder: &Path, key: &LogKey, kept: &[PathBuf]) -> Result<VerifiedSummary, Failure> {
     verify_known(folder, &key_of_log(folder, key), kept, None)
 }
 
@@ -185,7 +188,7 @@ fn verify_known(
     key: &LogKey,
     kept: &[PathBuf],
     state: Option<KnownLog>,
-) -> Result<Verified, Failure> {
+) -> Result<VerifiedSummary, Failure> {
     let key = key.clone();
     let mut kept = kept.iter().map(|path| read_checkpoint(path, &key)).collect::<Result<Vec<_>, _>>()?;
     let first = state.as_ref().map(|state| state.first);
@@ -209,7 +212,7 @@ fn verify_known(
         let error = LogError::OldestGone { first, last: summary.first_here.saturating_sub(1) };
         return Err(failure(error).about(folder.display()));
     }
-    Ok(Verified { key, summary })
+    Ok(VerifiedSummary { key, summary })
 }
 
 /// Maps a log error to a failure, given the known checkpoints of the log.
@@ -239,13 +242,13 @@ fn known_log(states: &LogStates, key: &LogKey) -> Result<KnownLog, Failure> {
 pub(crate) fn verify_all(
     folder: &Path,
     key: &LogKey,
-    kept: &[Kept],
+    kept: &[KeptCheckpoint],
     states: Option<&LogStates>,
 ) -> Result<Vec<VerifiedLog>, Failure> {
     each_log(folder, key, kept, states, |found| {
         let FoundLog { number, name, folder, key, kept, known } = found;
         let state = known.as_ref().map(|known| known.checkpoint.size());
-        let Verified { key, summary } = verify_known(&folder, &key, kept, known)?;
+        let VerifiedSummary { key, summary } = verify_known(&folder, &key, kept, known)?;
         Ok(VerifiedLog { number, name, folder, key, summary, kept: kept.len(), state })
     })
 }
@@ -264,7 +267,7 @@ struct FoundLog<'a> {
 fn each_log<T>(
     folder: &Path,
     key: &LogKey,
-    kept: &[Kept],
+    kept: &[KeptCheckpoint],
     states: Option<&LogStates>,
     verify: impl Fn(FoundLog<'_>) -> Result<T, Failure>,
 ) -> Result<Vec<T>, Failure> {
@@ -338,6 +341,50 @@ fn failure(error: LogError) -> Failure {
     );
     let failure = Failure::from(error);
     if mishap { failure } else { failure.into_refusal() }
+}
+
+/// Choice of one log of a folder that has several.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct LogChoice {
+    /// Read this log of the folder alone: its number, or a dot for the log in the folder itself. All logs without it.
+    #[arg(long = "log", value_name = "NAME", value_parser = log_name)]
+    number: Option<LogNumber>,
+}
+
+impl LogChoice {
+    pub(super) const fn number(self) -> Option<LogNumber> {
+        self.number
+    }
+}
+
+fn log_name(text: &str) -> Result<LogNumber, String> {
+    if text == "." {
+        return Ok(LogNumber::FIRST);
+    }
+    text.parse().map_err(|_| "neither a dot nor the number of a log".to_owned())
+}
+
+/// Returns the one log that contains an entry or a size.
+///
+/// # Errors
+/// `AUDIT_SEVERAL_LOGS` if several logs contain it; the failure of `none` if no log does.
+pub(super) fn only_one(
+    logs: Vec<ProvableLog>,
+    has: impl Fn(&ProvableLog) -> bool,
+    none: impl Fn(&ProvableLog) -> Failure,
+) -> Result<ProvableLog, Failure> {
+    let missing = logs.iter().max_by_key(|log| log.records()).map(none);
+    let mut found: Vec<_> = logs.into_iter().filter(has).collect();
+    match found.pop() {
+        Some(log) if found.is_empty() => Ok(log),
+        Some(last) => {
+            let names: Vec<_> = found.iter().map(|log| log.number.to_string()).collect();
+            let text =
+                format!("logs {} and {} have it, choose one with --log", names.join(", "), last.number);
+            Err(Failure::new("AUDIT_SEVERAL_LOGS", text))
+        }
+        None => Err(missing.unwrap_or_else(|| Failure::new("AUDIT_MISSING", "no log in the folder"))),
+    }
 }
 
 /// Source of a log's public key.

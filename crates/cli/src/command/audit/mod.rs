@@ -1,6 +1,5 @@
 mod archive;
 mod checkpoint;
-mod choice;
 mod describe;
 mod durable;
 mod entries;
@@ -37,7 +36,7 @@ pub(crate) enum Audit {
     /// Print the record, one line for each entry. Nothing is verified.
     #[command(after_help = "Examples:\n  countersign audit show log/ --verdict reject\n  \
         countersign audit show log/ --agent support-bot")]
-    Show(show::Show),
+    Show(show::AuditShowArgs),
     /// Print the last entries of the record, and with --follow those that come. Nothing is verified.
     #[command(after_help = "Example:\n  countersign audit tail log/ -n 20 --follow")]
     Tail(tail::Tail),
@@ -52,10 +51,10 @@ pub(crate) enum Audit {
         after_help = "Examples:\n  countersign audit verify log/ --key log.vkey --checkpoint kept.note\n  \
         countersign audit verify log/ --key log.vkey --state record.state"
     )]
-    Verify(verify::Verify),
+    Verify(verify::AuditVerifyArgs),
     /// Verify a log and print its last signed checkpoint, to be kept elsewhere.
     #[command(after_help = "Example:\n  countersign audit checkpoint log/ --key log.vkey > kept.note")]
-    Checkpoint(checkpoint::Checkpoint),
+    Checkpoint(checkpoint::AuditCheckpointArgs),
     /// Have a log's last checkpoint cosigned by witnesses (C2SP tlog-witness): prints it, to be kept elsewhere.
     ///
     /// A witness is somebody else's service that remembers the latest checkpoint of the log, and cosigns only one that goes on
@@ -78,7 +77,7 @@ pub(crate) enum Audit {
     #[command(after_help = "Examples:\n  \
         countersign audit prove log/ --key log.vkey --seq 7 | countersign merkle verify-inclusion\n  \
         countersign audit prove log/ --key log.vkey --from 10 --to 20 | countersign merkle verify-consistency")]
-    Prove(prove::Prove),
+    Prove(prove::AuditProveArgs),
     /// Make the receipt of one entry, which the log's public key alone verifies.
     ///
     /// It is verified under the last checkpoint. Other entries are not read, `audit verify` does that; but before it is said that no call has
@@ -95,7 +94,7 @@ pub(crate) enum Audit {
     /// Whitespace behind the receipt is no part of it. One that was formatted anew, as by a pretty-printer, is not verified:
     /// exit code 1, with RECEIPT_SPELLING.
     #[command(after_help = "Example:\n  countersign audit verify-receipt c7.receipt --key log.vkey")]
-    VerifyReceipt(receipt::Verify),
+    VerifyReceipt(receipt::ReceiptVerifyArgs),
     /// Write a log as files that any web server can serve (C2SP tlog-tiles).
     ///
     /// Where several logs lie in the folder, all are written, each numbered one into a subfolder of its number.

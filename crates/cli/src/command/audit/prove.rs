@@ -2,15 +2,14 @@ use clap::{ArgGroup, Args};
 use countersign_audit_log::{LogError, LogProver};
 use serde_json::{Value, json};
 
-use super::choice::{LogChoice, only_one};
-use super::log::{LogArgs, ProvableLog};
+use super::log::{LogArgs, LogChoice, ProvableLog, only_one};
 use crate::command::merkle::{consistency_report, inclusion_report};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").args(["seq", "from"]).required(true)))]
-pub(crate) struct Prove {
+pub(crate) struct AuditProveArgs {
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
@@ -29,7 +28,7 @@ pub(crate) struct Prove {
     to: Option<u64>,
 }
 
-impl Prove {
+impl AuditProveArgs {
     /// Prints the proof as JSON in either output format: the verifying verbs of `merkle` read it.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let logs = self.log.provable(self.choice, &[])?;

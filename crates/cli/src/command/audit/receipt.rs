@@ -9,9 +9,8 @@ use countersign_audit_log::{
 };
 use serde_json::{Value, json};
 
-use super::choice::{LogChoice, only_one};
 use super::describe::describe;
-use super::log::{KeySource, LogArgs, ProvableLog};
+use super::log::{KeySource, LogArgs, LogChoice, ProvableLog, only_one};
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, must_be_free, read_file, read_text_file, write_file};
 use crate::output::{Output, internal};
@@ -60,7 +59,7 @@ struct Made {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct ReceiptVerifyArgs {
     /// The receipt.
     file: PathBuf,
     /// The log's public key, `origin+id+key`, or a file that holds it.
@@ -180,7 +179,7 @@ fn decision_on(logs: &mut [ProvableLog], id: &str, note: Option<&str>) -> Result
     receipt_of(log, seq, note)
 }
 
-impl Verify {
+impl ReceiptVerifyArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let (key, quorum) = (self.key.read()?, quorum(self.quorum, &self.witness)?);
         let most = u64::try_from(MAX_RECEIPT_BYTES).map_err(|_| internal("a receipt has no end"))?;

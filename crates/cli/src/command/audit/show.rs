@@ -9,16 +9,16 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, note};
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct AuditShowArgs {
     /// The log's folder. Where several logs lie in it, all are read, merged by time, and each line names its log.
     folder: PathBuf,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: EntryFilter,
 }
 
 /// Which entries are printed.
 #[derive(Debug, Args)]
-pub(super) struct Wanted {
+pub(super) struct EntryFilter {
     /// Only this agent's sessions, decisions and quarantines.
     #[arg(long)]
     agent: Option<AgentId>,
@@ -36,7 +36,7 @@ enum WantedVerdict {
     Reject,
 }
 
-impl Show {
+impl AuditShowArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let entries = unverified(&self.folder)?;
         say_unverified();
@@ -55,7 +55,7 @@ pub(super) fn say_unverified() {
     note("note: nothing was verified; `audit verify` does that, with the log's public key");
 }
 
-impl Wanted {
+impl EntryFilter {
     pub(super) fn wants(&self, record: &Record) -> bool {
         let (session, agent, verdict) = match record {
             Record::Session(r) => (Some(&r.session), Some(&r.agent), None),

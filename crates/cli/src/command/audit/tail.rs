@@ -10,7 +10,7 @@ use countersign_host::entries::{Entry, Logs};
 
 use super::entries::print;
 use super::follow::{Follower, Followers, segments};
-use super::show::{Wanted, say_unverified};
+use super::show::{EntryFilter, say_unverified};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -28,7 +28,7 @@ pub(crate) struct Tail {
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: EntryFilter,
 }
 
 impl Tail {

@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct AuditVerifyArgs {
     #[command(flatten)]
     log: LogArgs,
     /// Refuse a log that does not begin with entry 1, or does not end under a checkpoint (AUDIT_INCOMPLETE).
@@ -27,7 +27,7 @@ pub(crate) struct Verify {
     archive: Vec<PathBuf>,
 }
 
-impl Verify {
+impl AuditVerifyArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let mut logs = self.log.verify_all(self.state.as_deref())?;
         self.join(&mut logs)?;
@@ -60,7 +60,7 @@ impl Verify {
     }
 }
 
-impl Verify {
+impl AuditVerifyArgs {
     /// Verifies each log that has archives once more, together with its archives.
     fn join(&self, logs: &mut [VerifiedLog]) -> Result<(), Failure> {
         let mut archives_of: BTreeMap<LogNumber, Vec<&PathBuf>> = BTreeMap::new();

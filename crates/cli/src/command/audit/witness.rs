@@ -9,7 +9,7 @@ use countersign_audit_log::{
 use countersign_core::{Millis, Timestamp};
 use serde_json::{Value, json};
 
-use self::post::{Endpoint, Post};
+use self::post::{Post, WitnessUrl};
 use super::log::{LogArgs, ProvableLog};
 use super::receipt::quorum;
 use super::verify::root_of;
@@ -23,7 +23,7 @@ pub(crate) struct Witness {
     log: LogArgs,
     /// Where a witness takes checkpoints: the URL that `/add-checkpoint` follows. May be used several times.
     #[arg(long, value_name = "URL", required = true)]
-    witness: Vec<Endpoint>,
+    witness: Vec<WitnessUrl>,
     /// The public key of that witness, `name+id+key`: the first for the first URL, and so on.
     #[arg(long, value_name = "VKEY", required = true)]
     witness_key: Vec<WitnessKey>,
@@ -46,7 +46,7 @@ pub(crate) struct Witness {
 }
 
 /// Result of one witness: its cosignature line, or the failure.
-type Answer = Result<String, Failure>;
+type CosignatureResult = Result<String, Failure>;
 
 impl Witness {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
@@ -60,7 +60,7 @@ impl Witness {
         let mut log = self.log.provable_own(&known)?;
         log.make_durable()?;
         let kept = state.first().map(|path| self.kept(path, &log)).transpose()?;
-        let answers: Vec<Answer> = self
+        let answers: Vec<CosignatureResult> = self
             .witness_key
             .iter()
             .zip(&posts)
@@ -110,7 +110,7 @@ impl Witness {
             .map_err(|error| Failure::refused(error.code(), error.to_string()).about(path.display()))
     }
 
-    fn too_few(&self, answers: Vec<Answer>, quorum: usize) -> Failure {
+    fn too_few(&self, answers: Vec<CosignatureResult>, quorum: usize) -> Failure {
         let asked = answers.len();
         let mut failures: Vec<Failure> = answers.into_iter().filter_map(Result::err).collect();
         if asked == 1
@@ -132,7 +132,7 @@ impl Witness {
         out: &mut Output,
         log: &ProvableLog,
         whole: &str,
-        answers: &[Answer],
+        answers: &[CosignatureResult],
     ) -> Result<(), Failure> {
         for failure in answers.iter().filter_map(|answer| answer.as_ref().err()) {
             note(&format!("note: {}: {}", failure.code(), failure.line()));
@@ -157,7 +157,12 @@ impl Witness {
         ))
     }
 
-    fn report(&self, log: &ProvableLog, whole: &str, answers: &[Answer]) -> Result<Value, Failure> {
+    fn report(
+        &self,
+        log: &ProvableLog,
+        whole: &str,
+        answers: &[CosignatureResult],
+    ) -> Result<Value, Failure> {
         let read = read_back(whole, log, &self.witness_key)?;
         let witnesses: Vec<Value> = self
             .witness_key
@@ -189,7 +194,7 @@ fn cosigned(kept: Option<&WitnessedCheckpoint>, witness: &WitnessKey) -> u64 {
 }
 
 /// Asks one witness, twice at most. A proof that the log cannot provide is a failure of the log.
-fn ask(post: &Post, log: &mut ProvableLog, witness: &WitnessKey, cosigned: u64) -> Answer {
+fn ask(post: &Post, log: &mut ProvableLog, witness: &WitnessKey, cosigned: u64) -> CosignatureResult {
     let (note, key, size) = (log.prover.note().to_owned(), log.key.clone(), log.records());
     let mut failed = None;
     let prove = |old| log.prover.prove_consistency(old, size).map_err(|error| failed = Some(error)).ok();
@@ -200,7 +205,7 @@ fn ask(post: &Post, log: &mut ProvableLog, witness: &WitnessKey, cosigned: u64) 
     }
 }
 
-fn ask_with(post: &Post, submission: Result<Submission<'_>, SubmissionError>) -> Answer {
+fn ask_with(post: &Post, submission: Result<Submission<'_>, SubmissionError>) -> CosignatureResult {
     let mut asked = submission.map_err(submission_failure)?;
     loop {
         let (status, body) = post.send(asked.body())?;

@@ -11,20 +11,19 @@ use clap::Args;
 use countersign_action_proposal::{Profile, SpentEndorsement, VerifiedEvidence};
 use countersign_audit_log::EndReason;
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
-use countersign_core::{CallId, Digest, ImpactClass, Millis, ToolId};
-use countersign_tool_gate::{AcceptedCall, ApprovalRequest, Rejection, RejectionCode, ToolCall, ToolGate};
+use countersign_core::{CallId, Digest, ImpactClass, ToolId};
+use countersign_tool_gate::{AcceptedCall, Rejection, RejectionCode, ToolCall, ToolGate};
 use serde::Serialize;
 
 use crate::failure::{Exit, Failure, one_line};
-use crate::minting::{mint_words, shell_line, shell_word};
 use crate::output::{Output, internal, note, reporter, watch_signals};
 use countersign_host::interrupt::Interrupt;
 use countersign_host::lines::{Line, next_line};
 use countersign_host::session::SessionEnd;
-use countersign_host::shown::{shown_id, shown_line};
-use countersign_host::signals::Watch;
+use countersign_host::shown::shown_id;
+use countersign_host::signals::AgentWatch;
 use line::CallLine;
-use options::Options;
+use options::{CheckOptions, Minting};
 use plan::{PlanOptions, start};
 pub(crate) use proposals::beside;
 
@@ -60,9 +59,9 @@ const PROPOSAL_DEPTH: usize = 3;
 #[command(after_help = "Example:\n  \
     echo '{\"call_id\":\"c1\",\"tool\":\"search\",\"args\":{\"query\":\"refunds\"}}' | \\\n    \
     countersign check --registry registry.dsse.json --trust-root trust-root.json --agent support-bot \\\n      --no-record")]
-pub(crate) struct Check {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
-    options: Options,
+    options: CheckOptions,
     #[command(flatten)]
     plan: Box<PlanOptions>,
 }
@@ -129,25 +128,7 @@ struct Answers<'o> {
     minting: Option<Minting>,
 }
 
-/// Settings of the command that mints an approval.
-#[derive(Debug)]
-struct Minting {
-    key_file: String,
-    run: String,
-    ttl: Millis,
-}
-
-impl Minting {
-    /// Builds the POSIX shell line that mints the token with every binding. It contains the arguments, with invisible
-    /// characters in JSON escapes.
-    fn line(&self, request: &ApprovalRequest) -> String {
-        let args = shell_word(&shown_line(request.args().as_str()));
-        let words = mint_words(&self.key_file, &self.run, self.ttl, request.binding(), "-");
-        format!("printf %s {args} | {}", shell_line(&words))
-    }
-}
-
-impl Check {
+impl CheckArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let proposals = &self.options.proposals;
         let proposal = proposals.read()?;
@@ -168,7 +149,7 @@ impl Check {
             .with_max_bytes(LINE_BYTES)
             .and_then(|limits| limits.with_max_depth(limits.max_depth().saturating_add(PROPOSAL_DEPTH)))
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
-        let watch = Watch::new(gate.clone(), reporter());
+        let watch = AgentWatch::new(gate.clone(), reporter());
         let interrupt = watch_signals()?;
         let lines = read_lines(&interrupt)?;
         let mut exit = Exit::Done;

@@ -4,19 +4,20 @@ use std::path::PathBuf;
 use clap::Args;
 use countersign_core::{AgentId, Audience, Millis, Principal, RunId, ServerName, SessionId};
 
-use super::Minting;
 use super::proposals::{ProposalOptions, beside};
 use crate::command::token::DEFAULT_RUN;
 use crate::failure::Failure;
-use crate::minting::minted_ttl;
+use crate::minting::{mint_words, minted_ttl, shell_line, shell_word};
 use crate::record_args::RecordArgs;
 use countersign_host::config::{ApprovalConfig, Bindings, Config};
 use countersign_host::inputs::read_definitions;
 use countersign_host::random;
+use countersign_host::shown::shown_line;
+use countersign_tool_gate::ApprovalRequest;
 
 /// What the session is opened with.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct CheckOptions {
     /// The signed registry.
     #[arg(long, value_name = "FILE")]
     registry: PathBuf,
@@ -85,7 +86,7 @@ pub(crate) struct Options {
     pub(crate) proposals: ProposalOptions,
 }
 
-impl Options {
+impl CheckOptions {
     /// Returns the settings of the minting command, if approvals are accepted.
     pub(crate) fn minting(&self) -> Option<Minting> {
         let key_file = self.approval_key.as_ref()?.display().to_string();
@@ -137,5 +138,23 @@ impl Options {
         config.record = self.record.plan()?;
         config.definitions = definitions;
         Ok(config)
+    }
+}
+
+/// Settings of the command that mints an approval.
+#[derive(Debug)]
+pub(super) struct Minting {
+    pub(super) key_file: String,
+    pub(super) run: String,
+    pub(super) ttl: Millis,
+}
+
+impl Minting {
+    /// Builds the POSIX shell line that mints the token with every binding. It contains the arguments, with invisible
+    /// characters in JSON escapes.
+    pub(super) fn line(&self, request: &ApprovalRequest) -> String {
+        let args = shell_word(&shown_line(request.args().as_str()));
+        let words = mint_words(&self.key_file, &self.run, self.ttl, request.binding(), "-");
+        format!("printf %s {args} | {}", shell_line(&words))
     }
 }

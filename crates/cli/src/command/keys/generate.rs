@@ -19,7 +19,7 @@ use countersign_host::random;
 pub(crate) struct Generate {
     /// `ed25519` signs registries, `hmac` mints approvals, `log` signs the checkpoints of a log.
     #[arg(long, value_enum)]
-    kind: Kind,
+    kind: GeneratedKind,
     /// File to write the secret key to. It must not exist.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -35,7 +35,7 @@ pub(crate) struct Generate {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum GeneratedKind {
     Ed25519,
     Hmac,
     Log,
@@ -44,11 +44,11 @@ enum Kind {
 impl Generate {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         match (self.kind, &self.origin) {
-            (Kind::Log, Some(origin)) => self.log(out, origin),
-            (Kind::Log, None) => Err(Failure::usage("the key of a log has a name: give --origin")),
+            (GeneratedKind::Log, Some(origin)) => self.log(out, origin),
+            (GeneratedKind::Log, None) => Err(Failure::usage("the key of a log has a name: give --origin")),
             (_, Some(_)) => Err(Failure::usage("--origin is for the key of a log")),
-            (Kind::Ed25519, None) => self.ed25519(out),
-            (Kind::Hmac, None) => self.hmac(out),
+            (GeneratedKind::Ed25519, None) => self.ed25519(out),
+            (GeneratedKind::Hmac, None) => self.hmac(out),
         }
     }
 

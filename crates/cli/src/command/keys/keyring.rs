@@ -30,7 +30,7 @@ const EXAMPLE: &str = r#"{
 }"#;
 
 #[derive(Debug, Args)]
-pub(crate) struct Keyring {
+pub(crate) struct KeyringArgs {
     /// The keyring.
     #[arg(required_unless_present_any = ["write_example", "add"])]
     file: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub(crate) struct Keyring {
     now: Option<Timestamp>,
 }
 
-impl Keyring {
+impl KeyringArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let now = self.now.map_or_else(now, Ok)?;
         let keyring = match &self.file {

@@ -5,11 +5,7 @@ mod trust;
 
 pub(crate) use keyring::read_evidence_keyring;
 
-use std::path::{Path, PathBuf};
-
 use clap::Subcommand;
-use countersign_keys::SigningKey;
-use countersign_keys::file::read_signing_key;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -31,7 +27,7 @@ pub(crate) enum Keys {
     /// Show what a key file holds; never its secret.
     #[command(after_help = "Examples:\n  countersign keys show operator.key.json\n  \
         countersign keys show log.key.json --origin example.com/log")]
-    Show(show::Show),
+    Show(show::KeysShowArgs),
     /// Make a trust root: the operators' public keys, and how many of them must sign.
     #[command(after_help = "Example:\n  \
         countersign keys trust --threshold 2 --out trust-root.json alice.pub.json bob.pub.json carol.pub.json")]
@@ -46,7 +42,7 @@ pub(crate) enum Keys {
     #[command(after_help = "Examples:\n  \
         countersign keys keyring --add cfo-1=cfo.pub --add cto-1=cto.pub > keyring.json\n  \
         countersign keys keyring keyring.json")]
-    Keyring(keyring::Keyring),
+    Keyring(keyring::KeyringArgs),
 }
 
 impl Keys {
@@ -59,13 +55,4 @@ impl Keys {
             Self::Keyring(verb) => verb.run(out),
         }
     }
-}
-
-/// Reads the signing keys of an option.
-pub(crate) fn read_signers(paths: &[PathBuf]) -> Result<Vec<SigningKey>, Failure> {
-    paths.iter().map(|path| read_signer(path)).collect()
-}
-
-fn read_signer(path: &Path) -> Result<SigningKey, Failure> {
-    read_signing_key(path).map_err(|error| Failure::from(error).about(path.display()))
 }

@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, internal};
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct KeysShowArgs {
     /// The key file.
     file: PathBuf,
     /// The key is that of the log with this origin: show what its checkpoints are verified by, `origin+id+key`.
@@ -19,7 +19,7 @@ pub(crate) struct Show {
     origin: Option<KeyName>,
 }
 
-impl Show {
+impl KeysShowArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let key =
             read_any_key(&self.file).map_err(|error| Failure::from(error).about(self.file.display()))?;

@@ -7,9 +7,8 @@ use countersign_keys::dsse::Envelope;
 use countersign_keys::file::read_public_key;
 use serde_json::json;
 
-use super::read_signers;
 use crate::failure::{Exit, Failure};
-use crate::files::{REGISTRY_BYTES, Replace, must_be_free, read_file, write_file};
+use crate::files::{REGISTRY_BYTES, Replace, must_be_free, read_file, read_signers, write_file};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
@@ -55,15 +54,15 @@ pub(crate) enum TrustUpdate {
     /// Sign the next root, as made by `keys trust --root-version N`.
     #[command(after_help = "Example:\n  countersign keys trust-update sign --next root-2.json \
         --key alice.key.json --key bob.key.json --out root-2.dsse.json")]
-    Sign(Sign),
+    Sign(TrustSignArgs),
     /// Verify a signed next root against the root that is trusted now, and write it out.
     #[command(after_help = "Example:\n  countersign keys trust-update verify root-2.dsse.json \
         --trust-root root-1.json --out trust-root.json")]
-    Verify(Verify),
+    Verify(TrustVerifyArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Sign {
+pub(crate) struct TrustSignArgs {
     /// The next trust root.
     #[arg(long, value_name = "FILE")]
     next: PathBuf,
@@ -79,7 +78,7 @@ pub(crate) struct Sign {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct TrustVerifyArgs {
     /// The signed next root.
     file: PathBuf,
     /// The root that is trusted now.
@@ -102,7 +101,7 @@ impl TrustUpdate {
     }
 }
 
-impl Sign {
+impl TrustSignArgs {
     fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let replace = Replace::from(self.force);
         must_be_free(&self.out, replace)?;
@@ -114,7 +113,7 @@ impl Sign {
     }
 }
 
-impl Verify {
+impl TrustVerifyArgs {
     fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let replace = Replace::from(self.force);
         if let Some(path) = &self.out {

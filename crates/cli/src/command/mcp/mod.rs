@@ -18,7 +18,7 @@ use crate::output::Output;
 pub(crate) enum Mcp {
     /// Run a server behind the gate, on standard input and output.
     #[command(after_help = RUN_HELP)]
-    Run(run::Run),
+    Run(run::McpRunArgs),
     /// Start a server, list its tools, and print a registry draft in which each is as tight as can be.
     #[command(
         after_help = "Example:\n  countersign mcp inspect --name desk -- ./desk-server > registry.json"

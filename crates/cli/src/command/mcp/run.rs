@@ -17,10 +17,10 @@ use countersign_host::interrupt::DRAIN;
 use countersign_host::random;
 use countersign_host::server::Server;
 use countersign_host::session::SessionEnd;
-use countersign_host::signals::Watch;
+use countersign_host::signals::AgentWatch;
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct McpRunArgs {
     /// The gateway's configuration.
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct Run {
     server: Vec<OsString>,
 }
 
-impl Run {
+impl McpRunArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         out.leave_to_protocol();
         let config = ConfigFile::read(&self.config)?;
@@ -54,7 +54,7 @@ impl Run {
         let session = prepared.open_watched(&exports)?;
         // Nothing is recorded after the session's end. A failure before the gateway runs ends the session.
         let at_end = SessionEnd::new(&session);
-        let watch = Arc::new(Watch::new(session.gate.clone(), reporter.clone()));
+        let watch = Arc::new(AgentWatch::new(session.gate.clone(), reporter.clone()));
         let watching = Arc::clone(&watch);
         let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };
         let id = session.gate.contract().session().clone();

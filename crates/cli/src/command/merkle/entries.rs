@@ -17,14 +17,14 @@ const LINE_BYTES: usize = 16 << 20;
 
 /// Where entries come from.
 #[derive(Debug, Args)]
-pub(super) struct Entries {
+pub(super) struct EntrySource {
     /// Take each line of this file as an entry, without its line end; `-` is standard input. Without it, standard input is
     /// a JSON array of entries in Base64, with padding.
     #[arg(long, value_name = "FILE")]
     lines: Option<Source>,
 }
 
-impl Entries {
+impl EntrySource {
     /// Passes the hash of each entry to `take`, in order.
     pub(super) fn each(&self, mut take: impl FnMut(LeafHash) -> Result<(), Failure>) -> Result<(), Failure> {
         match &self.lines {

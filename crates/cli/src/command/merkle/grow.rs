@@ -4,20 +4,20 @@ use countersign_merkle::{
 };
 use serde_json::{Value, json};
 
-use super::entries::{Entries, encode};
+use super::entries::{EntrySource, encode};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Root {
     #[command(flatten)]
-    entries: Entries,
+    entries: EntrySource,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Prove {
+pub(crate) struct MerkleProveArgs {
     #[command(flatten)]
-    entries: Entries,
+    entries: EntrySource,
     /// Prove that the entry with this index, from 0 on, is in the list.
     #[arg(long, value_name = "N", required_unless_present = "old_size", conflicts_with = "old_size")]
     index: Option<u64>,
@@ -42,7 +42,7 @@ impl Root {
     }
 }
 
-impl Prove {
+impl MerkleProveArgs {
     /// Prints the proof as JSON in either output format: the verifying verbs read it.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let mut tree = MerkleTree::new();

@@ -27,7 +27,7 @@ pub(crate) enum Merkle {
         countersign merkle verify-inclusion\n  \
         printf 'one\\ntwo\\nthree\\n' | countersign merkle prove --lines - --old-size 2 |\n    \
         countersign merkle verify-consistency")]
-    Prove(grow::Prove),
+    Prove(grow::MerkleProveArgs),
     /// Verify that a leaf is in a tree: exit code 0 when the proof holds, 3 when not.
     ///
     /// Reads one JSON object from standard input: leafIdx, treeSize, root, leafHash and proof (a list of hashes, or null for

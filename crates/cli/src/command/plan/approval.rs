@@ -51,7 +51,7 @@ impl Question {
 
 /// Decision on a question.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum QuestionAnswer {
     Yes(Yes),
     /// Denial, with the operator who denied.
     No(OperatorId),
@@ -87,21 +87,23 @@ impl Approvals {
     }
 
     /// Returns the decision on exactly this question. A filed denial takes precedence over any approval.
-    pub(super) fn answer(&self, question: &Question) -> Result<Option<Answer>, Failure> {
+    pub(super) fn answer(&self, question: &Question) -> Result<Option<QuestionAnswer>, Failure> {
         let binding = question.request.binding();
         let store = self.store.as_ref().filter(|_| self.are_filed());
         if let Some(store) = store
             && let Some(denial) = store.find_denied(binding, now()?)?
         {
-            return Ok(Some(Answer::No(denial.by)));
+            return Ok(Some(QuestionAnswer::No(denial.by)));
         }
         if let Some(token) = question.given.clone() {
-            return Ok(Some(Answer::Yes(Yes { token, filed: None })));
+            return Ok(Some(QuestionAnswer::Yes(Yes { token, filed: None })));
         }
         let Some(store) = store else { return Ok(None) };
         let found = store.find_approved(binding, now()?)?;
         let found = found.filter(|(id, _)| !question.is_one_of_several || id == &binding.call_id);
-        Ok(found.map(|(id, token)| Answer::Yes(Yes { token: token.as_str().to_owned(), filed: Some(id) })))
+        Ok(found.map(|(id, token)| {
+            QuestionAnswer::Yes(Yes { token: token.as_str().to_owned(), filed: Some(id) })
+        }))
     }
 
     /// Prints the missing approvals and, if possible, files them. It asks for all of them at once: nothing starts

@@ -3,9 +3,9 @@ use countersign_committed_plan::{CommittedPlan, DYNAMIC};
 use countersign_core::ToolId;
 use countersign_tool_gate::CallArgs;
 
-use super::counted;
 use crate::failure::Failure;
 use crate::files::Source;
+use crate::output::counted;
 use countersign_host::inputs::malformed;
 use countersign_host::session::PreparedSession;
 

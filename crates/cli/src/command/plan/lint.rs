@@ -6,16 +6,15 @@ use countersign_tool_gate::commit_plan;
 use serde::Serialize;
 use serde_json::json;
 
-use super::counted;
 use super::file::PlanFile;
 use super::options::{SessionOptions, plan_for};
 use crate::failure::{Exit, Failure, one_line};
 use crate::files::Source;
-use crate::output::Output;
+use crate::output::{Output, counted};
 use countersign_host::session::PreparedSession;
 
 #[derive(Debug, Args)]
-pub(crate) struct Lint {
+pub(crate) struct PlanLintArgs {
     /// The plan: the whole of it, or steps alone; `-` is standard input.
     file: Source,
     #[command(flatten)]
@@ -24,14 +23,14 @@ pub(crate) struct Lint {
 
 /// One step that the contract does not allow.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct DisallowedStep {
     step: u64,
     tool: String,
     code: &'static str,
     message: String,
 }
 
-impl Lint {
+impl PlanLintArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let file = PlanFile::parse(&PlanFile::read_bytes(&self.file)?)
             .map_err(|error| Failure::from(error).into_refusal())?;
@@ -67,7 +66,7 @@ impl Lint {
 }
 
 /// Finds the steps that the session's contract does not allow. Each step is committed as a plan of its own.
-fn findings(steps: &[Step], session: &PreparedSession) -> Result<Vec<Finding>, Failure> {
+fn findings(steps: &[Step], session: &PreparedSession) -> Result<Vec<DisallowedStep>, Failure> {
     let view = session.registry().view();
     // The result does not depend on the goal.
     let context =
@@ -79,7 +78,7 @@ fn findings(steps: &[Step], session: &PreparedSession) -> Result<Vec<Finding>, F
         let alone = alone?;
         if let Err(error) = commit_plan(alone, session.contract(), &view) {
             let (tool, message) = (step.tool().to_string(), message(&error, step, session));
-            findings.push(Finding { step: number, tool, code: error.code(), message });
+            findings.push(DisallowedStep { step: number, tool, code: error.code(), message });
         }
     }
     Ok(findings)

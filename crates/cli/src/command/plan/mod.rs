@@ -31,7 +31,7 @@ pub(crate) use file::{PlanFile, unchecked};
 ///
 /// Committed, a plan is a Merkle tree, and its root stands for the whole of it.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Plan {
+pub(crate) enum PlanCommand {
     /// Say what is wrong with a plan: as a text, and with a registry as what an agent may do.
     ///
     /// With --registry every step that is not allowed is named: its tool is not disclosed to the agent, it leaves something
@@ -39,7 +39,7 @@ pub(crate) enum Plan {
     #[command(after_help = "Examples:\n  countersign plan lint plan.json\n  \
         countersign plan lint plan.json --registry registry.dsse.json --trust-root trust-root.json \\\n    \
         --agent support-bot")]
-    Lint(lint::Lint),
+    Lint(lint::PlanLintArgs),
     /// Check a plan against what an agent may do, and commit it: prints its root.
     ///
     /// Refuses a plan with a step that is not allowed (exit code 3). Without --goal the goal that a whole plan names is
@@ -50,17 +50,17 @@ pub(crate) enum Plan {
     /// Draw a plan's tree, its steps, and which of their arguments are fixed and which are open.
     #[command(after_help = "Examples:\n  countersign plan show plan.json\n  \
         countersign plan show steps.json --goal 'Answer ticket 7' --session s1 --registry-version 7")]
-    Show(show::Show),
+    Show(show::PlanShowArgs),
     /// Prove one step, or the header, for somebody who has the root alone: prints the proof as JSON.
     #[command(after_help = "Examples:\n  countersign plan prove plan.json --step 2 > step-2.json\n  \
         countersign plan prove plan.json --header > header.json")]
-    Prove(prove::Prove),
+    Prove(prove::PlanProveArgs),
     /// Verify a proof against a root, and a call against the step: exit code 0 when they hold, 3 when not.
     ///
     /// A proof says nothing of the step's turn, and nothing of whether the plan is approved.
     #[command(after_help = "Examples:\n  countersign plan verify --root 9c1f.. --proof step-2.json\n  \
         countersign plan verify --root 9c1f.. --proof step-2.json --call desk:send_mail --args args.json")]
-    Verify(verify::Verify),
+    Verify(verify::PlanVerifyArgs),
     /// Run a plan: every step through the gate, against a real MCP server.
     ///
     /// Starts the server, opens a session and starts the plan in it. Each call is decided by the gate, held to the plan, and
@@ -81,10 +81,10 @@ pub(crate) enum Plan {
     #[command(after_help = "Examples:\n  countersign plan run plan.json --registry registry.dsse.json \
         --trust-root trust-root.json \\\n    --agent support-bot --goal 'Answer ticket 7' -- ./desk-server\n  \
         countersign plan run plan.json --config gateway.toml --fill fill.json -- ./desk-server")]
-    Run(Box<run::Run>),
+    Run(Box<run::PlanRunArgs>),
 }
 
-impl Plan {
+impl PlanCommand {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         match self {
             Self::Lint(verb) => verb.run(out),
@@ -95,9 +95,4 @@ impl Plan {
             Self::Run(verb) => verb.run(out),
         }
     }
-}
-
-/// Formats a count with its noun in the singular or plural.
-fn counted(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -1,12 +1,11 @@
 use clap::Args;
 
-use super::counted;
 use super::options::PlainPlan;
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, internal};
+use crate::output::{Output, counted, internal};
 
 #[derive(Debug, Args)]
-pub(crate) struct Prove {
+pub(crate) struct PlanProveArgs {
     #[command(flatten)]
     plan: PlainPlan,
     /// The step to prove, from 1 on.
@@ -17,7 +16,7 @@ pub(crate) struct Prove {
     header: bool,
 }
 
-impl Prove {
+impl PlanProveArgs {
     /// Prints the proof in either output format in the form that `plan verify` and a gate read.
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let (plan, _) = self.plan.commit()?;

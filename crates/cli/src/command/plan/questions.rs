@@ -8,11 +8,10 @@ use countersign_core::{CallId, OperatorId};
 use countersign_registry::ApprovalRule;
 use countersign_tool_gate::{ApprovalRequest, PlanSettings, RejectionCode, StartPlanError, ToolGate};
 
-use super::approval::{Answer, Approvals, Question};
+use super::approval::{Approvals, Question, QuestionAnswer};
 use super::commit::needing;
 use super::fill::PlannedRun;
-use super::run::refusal;
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use crate::output::Output;
 
 /// Approval tokens from the command line.
@@ -32,7 +31,7 @@ pub(super) struct Questions {
 
 /// Denied and missing approvals.
 #[derive(Default)]
-struct Said<'q> {
+struct Unapproved<'q> {
     no: Vec<(&'q Question, OperatorId)>,
     missing: Vec<&'q Question>,
 }
@@ -167,12 +166,12 @@ impl Questions {
         Err(unapproved(&missing.join(", ")))
     }
 
-    fn said(&self, approvals: &Approvals) -> Result<Said<'_>, Failure> {
-        let mut said = Said::default();
+    fn said(&self, approvals: &Approvals) -> Result<Unapproved<'_>, Failure> {
+        let mut said = Unapproved::default();
         for question in self.plan.iter().chain(self.calls.iter().flatten()) {
             match approvals.answer(question)? {
-                Some(Answer::No(by)) => said.no.push((question, by)),
-                Some(Answer::Yes(_)) => {}
+                Some(QuestionAnswer::No(by)) => said.no.push((question, by)),
+                Some(QuestionAnswer::Yes(_)) => {}
                 None => said.missing.push(question),
             }
         }
@@ -198,7 +197,7 @@ impl Questions {
     }
 }
 
-impl Said<'_> {
+impl Unapproved<'_> {
     /// Ends the run after a denial. Every denial is recorded.
     fn end_at_no(&self, gate: &ToolGate) -> Result<(), Failure> {
         let refused: Vec<_> = self.no.iter().map(|(question, by)| denied(gate, question, by)).collect();
@@ -268,4 +267,8 @@ fn on_record(gate: &ToolGate, plan: &Plan, token: Option<&str>, error: &StartPla
         // The caller halts it, as it does every plan that ends early.
         Ok(_) => refusal(error),
     }
+}
+
+pub(super) fn refusal(error: &StartPlanError) -> Failure {
+    Failure::refused(error.code(), chain(error))
 }

@@ -9,30 +9,29 @@ use countersign_core::{Audience, Millis, Principal, RunId, ServerName};
 use countersign_tool_gate::{HaltPlanError, PlanSettings, StartPlanError, ToolGate, commit_plan};
 use serde_json::json;
 
-use super::approval::{Answer, Approvals, Asking, Question, Yes};
-use super::counted;
+use super::approval::{Approvals, Asking, Question, QuestionAnswer, Yes};
 use super::file::PlanFile;
 use super::fill::{PlannedRun, check_args, read_fill, runs};
 use super::options::{SessionOptions, plan_for};
-use super::questions::{Questions, Tokens, denied, unapproved};
+use super::questions::{Questions, Tokens, denied, refusal, unapproved};
 use super::steps::{Steps, tell_trace};
 use crate::command::check::beside;
 use crate::command::mcp::plans::BreachFlags;
 use crate::command::token::DEFAULT_RUN;
-use crate::failure::{Exit, Failure, chain};
+use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
 use crate::minting::minted_ttl;
-use crate::output::{Output, internal, note, reporter, watch_signals};
+use crate::output::{Output, counted, internal, note, reporter, watch_signals};
 use crate::record_args::RecordArgs;
 use countersign_host::config::{ApprovalConfig, Config};
 use countersign_host::config_file::ConfigFile;
 use countersign_host::plans::PlanPart;
 use countersign_host::server::{Client, Server};
 use countersign_host::session::{OpenSession, PreparedSession, SessionEnd};
-use countersign_host::signals::Watch;
+use countersign_host::signals::AgentWatch;
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct PlanRunArgs {
     /// The plan: the whole of it, or steps alone; `-` is standard input.
     file: Source,
     /// A gateway's configuration, for everything that a session is opened with; its own `[plan]` is not looked at.
@@ -97,7 +96,7 @@ struct Opening {
     plan_file: Option<String>,
 }
 
-impl Run {
+impl PlanRunArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let opening = self.opening()?;
         let mut server = Server::start(&self.command, &watch_signals()?)?;
@@ -227,7 +226,7 @@ impl Run {
             Err(failure) if matches!(failure.exit(), Exit::Signal(_)) => at_end.set(EndReason::Signal),
             Err(_) => {}
         }
-        Watch::new(gate, reporter()).end();
+        AgentWatch::new(gate, reporter()).end();
         drop(at_end);
         tell_trace(out, &ran?)
     }
@@ -278,8 +277,8 @@ fn start(
 /// Returns the approval of the plan, which existed a moment ago.
 fn yes_to(gate: &ToolGate, approvals: &Approvals, question: &Question) -> Result<Yes, Failure> {
     match approvals.answer(question)? {
-        Some(Answer::Yes(yes)) => Ok(yes),
-        Some(Answer::No(by)) => Err(denied(gate, question, &by)),
+        Some(QuestionAnswer::Yes(yes)) => Ok(yes),
+        Some(QuestionAnswer::No(by)) => Err(denied(gate, question, &by)),
         None => Err(unapproved(&question.what)),
     }
 }
@@ -296,10 +295,6 @@ fn server_of(steps: &[Step], named: Option<&ServerName>) -> Result<ServerName, F
         }
         None => Ok(server.clone()),
     }
-}
-
-pub(super) fn refusal(error: &StartPlanError) -> Failure {
-    Failure::refused(error.code(), chain(error))
 }
 
 fn named_or_default<T: Clone + FromStr>(named: Option<&T>) -> Result<T, Failure> {

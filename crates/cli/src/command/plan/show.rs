@@ -4,21 +4,21 @@ use countersign_committed_plan::{CommittedPlan, DYNAMIC, OpenPlace, Step};
 use serde_json::{Value, json};
 
 use super::options::PlainPlan;
-use super::tree::Node;
+use super::tree::TreeNode;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use countersign_host::shown::shown_json;
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct PlanShowArgs {
     #[command(flatten)]
     plan: PlainPlan,
 }
 
-impl Show {
+impl PlanShowArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let (plan, whole) = self.plan.commit()?;
-        let tree = Node::of(&plan, &whole)?;
+        let tree = TreeNode::of(&plan, &whole)?;
         if out.is_json() {
             out.json(&report(&plan, &tree))?;
         } else {
@@ -28,7 +28,7 @@ impl Show {
     }
 }
 
-fn report(plan: &CommittedPlan, tree: &Node) -> Value {
+fn report(plan: &CommittedPlan, tree: &TreeNode) -> Value {
     let header = plan.header();
     let context = header.context();
     let step = |(index, step): (u64, &Step)| {
@@ -55,7 +55,7 @@ fn report(plan: &CommittedPlan, tree: &Node) -> Value {
     })
 }
 
-fn text(plan: &CommittedPlan, tree: &Node) -> String {
+fn text(plan: &CommittedPlan, tree: &TreeNode) -> String {
     let header = plan.header();
     let context = header.context();
     let mut text = format!(

@@ -6,7 +6,7 @@ use countersign_registry::definition_digest;
 use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall, ToolGate};
 use serde_json::json;
 
-use super::approval::{Answer, Approvals, Question};
+use super::approval::{Approvals, Question, QuestionAnswer};
 use super::fill::PlannedRun;
 use super::questions::{Questions, request_of};
 use crate::failure::{Failure, one_line};
@@ -88,14 +88,14 @@ impl Steps<'_> {
         });
         let answer = question.map(|question| self.approvals.answer(question)).transpose()?.flatten();
         let decision = match (question, answer) {
-            (Some(question), Some(Answer::Yes(yes))) => {
+            (Some(question), Some(QuestionAnswer::Yes(yes))) => {
                 let call = self.call(run, yes.call_id(question).as_str());
                 let decision = self.gate.check(&call.approval(&yes.token));
                 let unspent = decision.as_ref().err().filter(|rejection| !rejection.approval_spent());
                 self.approvals.retire(&yes, unspent.map(Rejection::code));
                 decision
             }
-            (Some(question), Some(Answer::No(by))) => {
+            (Some(question), Some(QuestionAnswer::No(by))) => {
                 let call = self.call(run, &run.call_id);
                 self.gate.check(&call.denied_as(question.request.binding(), by.as_str()))
             }

@@ -13,7 +13,7 @@ const SHOWN_DIGITS: usize = 12;
 
 /// A node of a plan's tree with its subtree.
 #[derive(Debug, Serialize)]
-pub(super) struct Node {
+pub(super) struct TreeNode {
     hash: NodeHash,
     first: u64,
     last: u64,
@@ -21,7 +21,7 @@ pub(super) struct Node {
     halves: Option<Box<[Self; 2]>>,
 }
 
-impl Node {
+impl TreeNode {
     /// Rebuilds the tree from the plan's own text (recipes `plan-1` and `plan-step-1`) and checks that it has the
     /// plan's root.
     pub(super) fn of(plan: &CommittedPlan, whole: &str) -> Result<Self, Failure> {
@@ -84,7 +84,7 @@ impl Node {
 mod tests {
     use countersign_merkle::{LeafHash, MerkleTree, NodeHash};
 
-    use super::Node;
+    use super::TreeNode;
 
     #[test]
     fn the_tree_that_is_drawn_is_the_one_that_is_hashed() {
@@ -92,12 +92,12 @@ mod tests {
         for size in 1..=40 {
             let leaves: Vec<_> = (0..size).map(|at| NodeHash::from(leaf(at))).collect();
             let tree: MerkleTree = (0..size).map(leaf).collect();
-            let drawn = Node::over(0, &leaves).unwrap();
+            let drawn = TreeNode::over(0, &leaves).unwrap();
             assert_eq!(drawn.hash.digest(), tree.root().digest(), "{size}");
             let lines = drawn.draw(&|at| format!("<{at}>"));
             assert_eq!(lines.lines().count() as u64, 2 * size - 1, "{lines}");
             assert!((0..size).all(|at| lines.contains(&format!("leaf {at}  <{at}>"))), "{lines}");
         }
-        assert!(Node::over(0, &[]).is_none());
+        assert!(TreeNode::over(0, &[]).is_none());
     }
 }

@@ -4,17 +4,16 @@ use countersign_committed_plan::{HeaderProof, PlanHeader, PlanLimits, PlanRoot, 
 use countersign_core::{RunId, SessionId, ToolId};
 use serde_json::json;
 
-use super::counted;
 use countersign_host::inputs::malformed;
 use countersign_host::inputs::run_keys;
 
 use crate::command::token::DEFAULT_RUN;
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
-use crate::output::Output;
+use crate::output::{Output, counted};
 
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct PlanVerifyArgs {
     /// The plan's root, from somebody who is trusted: an approval, a record, `plan commit`.
     #[arg(long, value_name = "SHA256", required_unless_present = "sealed", conflicts_with = "sealed")]
     root: Option<PlanRoot>,
@@ -41,7 +40,7 @@ pub(crate) struct Verify {
     args: Option<Source>,
 }
 
-impl Verify {
+impl PlanVerifyArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let stdin = [self.sealed.as_deref() == Some("-"), self.proof == Source::Stdin];
         let stdin = stdin.into_iter().chain([self.args == Some(Source::Stdin)]);

@@ -10,9 +10,8 @@ use countersign_core::{Audience, Millis, SystemClock, Timestamp};
 
 use super::facts::Bound;
 use super::read::{evidence_texts, limits, read_proposal, refusal, with_evidence};
-use crate::command::keys::read_signers;
 use crate::failure::{Exit, Failure, chain, one_line};
-use crate::files::{Replace, Source, must_be_free, write_file};
+use crate::files::{Replace, Source, must_be_free, read_signers, write_file};
 use crate::output::{Output, ask_at_terminal, internal, note};
 use crate::time::{moment, now};
 use countersign_host::proposals::open_folder;

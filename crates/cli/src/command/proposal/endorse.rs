@@ -8,9 +8,8 @@ use countersign_keys::{SigningKey, TrustRoot};
 use serde_json::{Value, json};
 
 use super::bounds::{Binding, BoundOptions};
-use crate::command::keys::read_signers;
 use crate::failure::{Exit, Failure};
-use crate::files::{REGISTRY_BYTES, read_file};
+use crate::files::{REGISTRY_BYTES, read_file, read_signers};
 use crate::output::{Output, internal, note};
 use crate::time::{moment, now};
 use countersign_host::shown::shown_line;
@@ -45,7 +44,7 @@ pub(crate) struct Endorse {
     uses: Option<u32>,
     /// When it ends: a span from now, as a number and ms, s, m, h or d, or a moment, as RFC 3339 has it.
     #[arg(long, value_name = "SPAN|TIME", default_value = "30d", value_parser = end)]
-    expires: End,
+    expires: EndorsementEnd,
     /// An earlier list, signed by the same keys: its entries that have not ended are signed again as they are, so that uses
     /// that are over stay over.
     #[arg(long = "with", value_name = "FILE")]
@@ -56,15 +55,15 @@ pub(crate) struct Endorse {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum EndorsementEnd {
     After(Millis),
     At(Timestamp),
 }
 
-fn end(text: &str) -> Result<End, String> {
+fn end(text: &str) -> Result<EndorsementEnd, String> {
     match text.parse() {
-        Ok(span) => Ok(End::After(span)),
-        Err(_) => moment(text).map(End::At).map_err(|_| "neither a span nor a moment".to_owned()),
+        Ok(span) => Ok(EndorsementEnd::After(span)),
+        Err(_) => moment(text).map(EndorsementEnd::At).map_err(|_| "neither a span nor a moment".to_owned()),
     }
 }
 
@@ -77,10 +76,10 @@ impl Endorse {
         }
         let issued = now()?;
         let expires = match self.expires {
-            End::After(span) => {
+            EndorsementEnd::After(span) => {
                 issued.checked_add(span).map_err(|error| Failure::usage(error.to_string()))?
             }
-            End::At(moment) => moment,
+            EndorsementEnd::At(moment) => moment,
         };
         let binding = self.bounds.read()?;
         let entries: Vec<_> =

@@ -12,7 +12,7 @@ use crate::files::Source;
 use crate::output::Output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Evidence {
+pub(crate) struct ProposalEvidenceArgs {
     /// The proposal; `-` is standard input.
     file: Source,
     #[command(flatten)]
@@ -28,7 +28,7 @@ struct Looked {
     verdict: Result<(), ProposalError>,
 }
 
-impl Evidence {
+impl ProposalEvidenceArgs {
     pub(super) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         if self.file == Source::Stdin && self.facts.takes_stdin() {
             return Err(Failure::usage("the proposal and --args cannot both come from standard input"));

@@ -26,7 +26,7 @@ use crate::output::Output;
 pub(crate) enum Proposal {
     /// Say whether a proposal is within the limits and of the schema.
     #[command(after_help = "Example:\n  countersign proposal schema proposal.json")]
-    Schema(schema::Schema),
+    Schema(schema::ProposalSchemaArgs),
     /// Verify a proposal, for a call or as it stands.
     #[command(after_help = "Examples:\n  \
         countersign proposal verify proposal.json --keyring keyring.json \\\n    \
@@ -35,12 +35,12 @@ pub(crate) enum Proposal {
         --session s1 --registry-version 7\n  \
         countersign proposal verify proposal.json --profile pic-0.9 \\\n    \
         --keyring keyring.json")]
-    Verify(verify::Verify),
+    Verify(verify::ProposalVerifyArgs),
     /// Verify a proposal's evidence alone: one line for each entry.
     #[command(after_help = "Example:\n  \
         countersign proposal evidence proposal.json --profile pic-0.9 \\\n    \
         --evidence-root artifacts --keyring keyring.json")]
-    Evidence(evidence::Evidence),
+    Evidence(evidence::ProposalEvidenceArgs),
     /// Sign for one call of a proposal: prints the evidence entry.
     ///
     /// The evidence files are opened and held against their digests; what is signed, and how the files begin, is shown on

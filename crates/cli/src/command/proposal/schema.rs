@@ -8,12 +8,12 @@ use crate::files::Source;
 use crate::output::Output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Schema {
+pub(crate) struct ProposalSchemaArgs {
     /// The proposal; `-` is standard input.
     file: Source,
 }
 
-impl Schema {
+impl ProposalSchemaArgs {
     pub(super) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let bytes = read_bytes(&self.file)?;
         let proposal = match ActionProposal::parse(&bytes, &limits()) {

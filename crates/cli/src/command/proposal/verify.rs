@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::time::now;
 
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct ProposalVerifyArgs {
     /// The proposal; `-` is standard input.
     file: Source,
     #[command(flatten)]
@@ -35,7 +35,7 @@ struct Judged {
     entries: Vec<(String, &'static str)>,
 }
 
-impl Verify {
+impl ProposalVerifyArgs {
     pub(super) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         if self.file == Source::Stdin && self.facts.takes_stdin() {
             return Err(Failure::usage("the proposal and --args cannot both come from standard input"));

@@ -5,7 +5,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::read::{Seen, read_either};
+use super::read::{UnverifiedRegistry, read_either};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use countersign_host::shown::shown_line;
@@ -20,7 +20,7 @@ pub(crate) struct Diff {
 
 /// One addition, removal or change.
 #[derive(Debug, Serialize)]
-struct Change {
+struct ChangedEntry {
     /// `added`, `removed` or `changed`.
     change: &'static str,
     /// `agent`, `tool`, `server`, `revoked agent`, `revoked key` or `revoked registry`.
@@ -37,17 +37,17 @@ struct OldNew {
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct DiffReport {
     ok: bool,
     old_version: u64,
     new_version: u64,
-    changes: Vec<Change>,
+    changes: Vec<ChangedEntry>,
 }
 
 impl Diff {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let (old, new) = (read_either(&self.old)?, read_either(&self.new)?);
-        let report = Report {
+        let report = DiffReport {
             ok: true,
             old_version: old.draft.version(),
             new_version: new.draft.version(),
@@ -62,11 +62,11 @@ impl Diff {
     }
 }
 
-type Entries = BTreeMap<(&'static str, String), Value>;
+type EntryMap = BTreeMap<(&'static str, String), Value>;
 
 /// Lists the content of a registry by kind and name. It is taken from the draft's own text, so that an omitted value
 /// equals its explicit default.
-fn entries(seen: &Seen) -> Result<Entries, Failure> {
+fn entries(seen: &UnverifiedRegistry) -> Result<EntryMap, Failure> {
     let text = seen.draft.to_json()?;
     let json: Value =
         serde_json::from_str(&text).map_err(|_| crate::output::internal("a draft is not JSON"))?;
@@ -85,7 +85,7 @@ fn entries(seen: &Seen) -> Result<Entries, Failure> {
     Ok(agents.chain(tools).chain(servers).chain(revoked).collect())
 }
 
-fn changes(old: &Seen, new: &Seen) -> Result<Vec<Change>, Failure> {
+fn changes(old: &UnverifiedRegistry, new: &UnverifiedRegistry) -> Result<Vec<ChangedEntry>, Failure> {
     let (old, new) = (entries(old)?, entries(new)?);
     let keys: BTreeSet<_> = old.keys().chain(new.keys()).cloned().collect();
     let change = |key: (&'static str, String)| {
@@ -96,7 +96,7 @@ fn changes(old: &Seen, new: &Seen) -> Result<Vec<Change>, Failure> {
             (Some(old), Some(new)) if old == new => return None,
             (Some(old), Some(new)) => ("changed", members(old, new)),
         };
-        Some(Change { change, what: key.0, name: key.1, members })
+        Some(ChangedEntry { change, what: key.0, name: key.1, members })
     };
     Ok(keys.into_iter().filter_map(change).collect())
 }
@@ -132,7 +132,7 @@ fn lines<'a>(name: &'a str, sides: &'a OldNew) -> Vec<(&'a str, &'a Value, &'a V
     parts.into_iter().filter(|(_, old, new)| old != new).collect()
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &DiffReport) -> String {
     let mut text = format!("version {} -> {}", report.old_version, report.new_version);
     for change in &report.changes {
         let sign = match change.change {

@@ -10,7 +10,7 @@ use crate::files::{REGISTRY_BYTES, read_file};
 use crate::output::Output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Lint {
+pub(crate) struct RegistryLintArgs {
     /// The draft.
     draft: PathBuf,
     /// Make warnings exit code 3 as well.
@@ -18,7 +18,7 @@ pub(crate) struct Lint {
     strict: bool,
 }
 
-impl Lint {
+impl RegistryLintArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let bytes = read_file(&self.draft, REGISTRY_BYTES)?;
         let draft = parse_draft(&bytes, &self.draft).map_err(Failure::into_refusal)?;

@@ -20,14 +20,14 @@ use crate::output::Output;
 pub(crate) enum Registry {
     /// Print the JSON Schema of the draft format.
     #[command(after_help = "Example:\n  countersign registry schema > registry.schema.json")]
-    Schema(Schema),
+    Schema(RegistrySchemaArgs),
     /// Say what is wrong with a draft, or could be tighter.
     #[command(after_help = "Example:\n  countersign registry lint registry.json")]
-    Lint(lint::Lint),
+    Lint(lint::RegistryLintArgs),
     /// Sign a draft with operators' keys.
     #[command(after_help = "Example:\n  countersign registry sign registry.json --key operator.key.json \
         --ttl 30d --out registry.dsse.json")]
-    Sign(sign::Sign),
+    Sign(sign::RegistrySignArgs),
     /// Add a signature to a signed registry, where more than one operator must sign.
     #[command(after_help = "Example:\n  countersign registry cosign registry.dsse.json --key bob.key.json \
         --out registry.dsse.json --force")]
@@ -36,10 +36,10 @@ pub(crate) enum Registry {
     #[command(
         after_help = "Example:\n  countersign registry verify registry.dsse.json --trust-root trust-root.json"
     )]
-    Verify(verify::Verify),
+    Verify(verify::RegistryVerifyArgs),
     /// Show what a draft or a signed registry says, without believing it.
     #[command(after_help = "Example:\n  countersign registry show registry.dsse.json")]
-    Show(show::Show),
+    Show(show::RegistryShowArgs),
     /// Show what changes from one registry to another; each may be a draft or signed.
     #[command(after_help = "Example:\n  countersign registry diff registry.dsse.json next.json")]
     Diff(diff::Diff),
@@ -50,7 +50,7 @@ pub(crate) enum Registry {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Schema {}
+pub(crate) struct RegistrySchemaArgs {}
 
 impl Registry {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {

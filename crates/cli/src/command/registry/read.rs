@@ -11,7 +11,7 @@ use crate::files::{REGISTRY_BYTES, read_file, read_trusted_file};
 
 /// A registry from a file, signed or not, unverified.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct UnverifiedRegistry {
     /// Its content as a draft, checked like one.
     pub(crate) draft: RegistryDraft,
     /// Its content as JSON, with its times if it has them.
@@ -40,18 +40,18 @@ pub(crate) fn read_envelope(path: &Path) -> Result<Envelope, Failure> {
 ///
 /// why: the file's mode is not checked. Its content is only displayed and decides nothing, and a draft has no
 /// signature.
-pub(crate) fn read_either(path: &Path) -> Result<Seen, Failure> {
+pub(crate) fn read_either(path: &Path) -> Result<UnverifiedRegistry, Failure> {
     let bytes = read_file(path, REGISTRY_BYTES)?;
     let about = |failure: Failure| failure.about(path.display());
     let signed = json_of(&bytes).map_err(about)?.get("payload").is_some();
     if !signed {
         let draft = RegistryDraft::from_json(&bytes).map_err(|error| about(error.into()))?;
-        return Ok(Seen { draft, json: json_of(&bytes).map_err(about)?, key_ids: None });
+        return Ok(UnverifiedRegistry { draft, json: json_of(&bytes).map_err(about)?, key_ids: None });
     }
     let envelope = Envelope::from_json(&bytes, bytes.len()).map_err(|error| about(error.into()))?;
     let (draft, json) = parts(envelope.unverified_payload()).map_err(about)?;
     let key_ids = envelope.unverified_key_ids().map(str::to_owned).collect();
-    Ok(Seen { draft, json, key_ids: Some(key_ids) })
+    Ok(UnverifiedRegistry { draft, json, key_ids: Some(key_ids) })
 }
 
 /// Splits a signed payload into its draft, and JSON that includes the times.

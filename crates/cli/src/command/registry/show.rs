@@ -6,18 +6,18 @@ use countersign_core::Timestamp;
 use countersign_registry::ApprovalRule;
 use serde_json::{Value, json};
 
-use super::read::{Seen, read_either};
+use super::read::{UnverifiedRegistry, read_either};
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::Output;
 use countersign_host::shown::shown_line;
 
 #[derive(Debug, Args)]
-pub(crate) struct Show {
+pub(crate) struct RegistryShowArgs {
     /// A draft or a signed registry.
     file: PathBuf,
 }
 
-impl Show {
+impl RegistryShowArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let seen = read_either(&self.file)?;
         let report = json!({
@@ -32,7 +32,7 @@ impl Show {
     }
 }
 
-fn text(seen: &Seen) -> String {
+fn text(seen: &UnverifiedRegistry) -> String {
     let draft = &seen.draft;
     let mut text = format!("registry version {}", draft.version());
     match &seen.key_ids {

@@ -10,14 +10,13 @@ use serde_json::json;
 use super::read::{parts, read_draft, read_envelope};
 use countersign_host::inputs::read_trust_root;
 
-use crate::command::keys::read_signers;
 use crate::failure::{Exit, Failure};
-use crate::files::{Replace, must_be_free, write_file};
+use crate::files::{Replace, must_be_free, read_signers, write_file};
 use crate::output::{Output, internal};
 use crate::time::now;
 
 #[derive(Debug, Args)]
-pub(crate) struct Sign {
+pub(crate) struct RegistrySignArgs {
     /// The draft.
     draft: PathBuf,
     #[command(flatten)]
@@ -73,7 +72,7 @@ pub(crate) struct Revoke {
     signing: Signing,
 }
 
-impl Sign {
+impl RegistrySignArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         self.signing.check()?;
         let draft = read_draft(&self.draft)?;

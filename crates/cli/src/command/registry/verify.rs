@@ -13,7 +13,7 @@ use crate::time::now;
 use countersign_host::inputs::read_trust_root;
 
 #[derive(Debug, Args)]
-pub(crate) struct Verify {
+pub(crate) struct RegistryVerifyArgs {
     /// The signed registry.
     file: PathBuf,
     /// The trust root: whose signatures count.
@@ -27,7 +27,7 @@ pub(crate) struct Verify {
     max_age: Millis,
 }
 
-impl Verify {
+impl RegistryVerifyArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let root = read_trust_root(&self.trust_root)?;
         let bytes = read_trusted_file(&self.file, REGISTRY_BYTES)?;

@@ -11,7 +11,7 @@ use countersign_keys::dsse::Envelope;
 use countersign_registry::{CapabilityRegistry, LoadOptions, MemoryHighWater, RegistryDraft, RegistryView};
 use countersign_simulate::{HostChecks, Simulation};
 
-use self::report::Report;
+use self::report::SimulationReport;
 use super::audit::{KeySource, unverified, verified};
 use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, read_trusted_file};
@@ -90,7 +90,7 @@ impl Simulate {
         let checks = if self.host_checks { HostChecks::Perhaps } else { HostChecks::None };
         let simulation = Simulation::new(Arc::clone(&registry)).host_checks(checks);
         let mut simulation = was.iter().fold(simulation, |simulation, view| simulation.was(Arc::clone(view)));
-        let mut report = Report::new(registry, was, usize::from(self.changes));
+        let mut report = SimulationReport::new(registry, was, usize::from(self.changes));
         self.each(|seq, record| {
             let simulated = simulation.feed(record);
             let is_wanted = |agent| self.agent.as_ref().is_none_or(|wanted| wanted == agent);

@@ -30,7 +30,7 @@ enum Calls {
 impl Calls {
     /// Returns agent and tool as JSON. `server` and `name` distinguish tools with equal joined names; they are null if
     /// the row has no single tool.
-    fn to_json(&self, counts: &Row) -> Value {
+    fn to_json(&self, counts: &SimulationRow) -> Value {
         let (agent, tool, names) = match self {
             Self::Others => (OTHERS, OTHERS.to_owned(), None),
             Self::Of(agent, None) => (agent.as_str(), UNKNOWN.to_owned(), None),
@@ -56,7 +56,7 @@ impl Calls {
 
 /// Counts of one agent and tool, or of all.
 #[derive(Debug, Default, Serialize)]
-struct Row {
+struct SimulationRow {
     /// Decided again with the recorded answer.
     same: u64,
     /// Not decided again, but nothing that the answer depends on differs; by the missing input.
@@ -71,7 +71,7 @@ struct Row {
     undetermined: BTreeMap<&'static str, u64>,
 }
 
-impl Row {
+impl SimulationRow {
     fn add(&mut self, simulated: Simulated, calls: u64) {
         match simulated {
             Simulated::Same(Basis::Redecided) => self.same = self.same.saturating_add(calls),
@@ -109,7 +109,7 @@ fn sum(counts: &BTreeMap<&'static str, u64>) -> u64 {
 
 /// One call whose answer changes.
 #[derive(Debug, Serialize)]
-struct Change {
+struct ChangedCall {
     seq: u64,
     time: Timestamp,
     session: SessionId,
@@ -134,19 +134,19 @@ fn apart<S: Serializer>(tool: &RecordedTool, s: S) -> Result<S::Ok, S::Error> {
 }
 
 /// Result of a simulation, by agent and tool.
-pub(super) struct Report {
+pub(super) struct SimulationReport {
     registry: Arc<RegistryView>,
     was: Vec<Arc<RegistryView>>,
-    rows: BTreeMap<Calls, Row>,
-    total: Row,
+    rows: BTreeMap<Calls, SimulationRow>,
+    total: SimulationRow,
     /// The first changes, up to `max_changes`.
-    changes: Vec<Change>,
+    changes: Vec<ChangedCall>,
     max_changes: usize,
 }
 
-impl Report {
+impl SimulationReport {
     pub(super) fn new(registry: Arc<RegistryView>, was: Vec<Arc<RegistryView>>, max_changes: usize) -> Self {
-        let (rows, total, changes) = (BTreeMap::new(), Row::default(), Vec::new());
+        let (rows, total, changes) = (BTreeMap::new(), SimulationRow::default(), Vec::new());
         Self { registry, was, rows, total, changes, max_changes }
     }
 
@@ -155,7 +155,7 @@ impl Report {
         if let Simulated::Changed { recorded, now, basis } = simulated
             && self.changes.len() < self.max_changes
         {
-            self.changes.push(Change {
+            self.changes.push(ChangedCall {
                 seq,
                 time: call.time,
                 session: call.session.clone(),
@@ -256,7 +256,7 @@ impl Report {
             text.push_str("\nwith --was, answers are carried over where what was in force says the same");
         }
         for change in &self.changes {
-            let Change { seq, time, recorded, now, .. } = change;
+            let ChangedCall { seq, time, recorded, now, .. } = change;
             let (session, agent) = (shown_id(change.session.as_str()), shown_id(change.agent.as_str()));
             let tool = shown_tool(&change.tool);
             text.push_str(&format!("\n{seq}  {time}  {session}  {agent}  {tool}  {recorded} -> {now}"));
@@ -270,7 +270,7 @@ impl Report {
 }
 
 /// Lists the kinds of change with their counts.
-fn kinds(row: &Row) -> Vec<String> {
+fn kinds(row: &SimulationRow) -> Vec<String> {
     let refused = row.accepted_to_refused.iter().map(|(code, count)| format!("ACCEPTED -> {code} {count}"));
     let accepted = row.refused_to_accepted.iter().map(|(code, count)| format!("{code} -> ACCEPTED {count}"));
     let other = row.other_code.iter().map(|(codes, count)| format!("{codes} {count}"));
@@ -287,7 +287,7 @@ mod tests {
             let (session, agent) = (SessionId::new("s").unwrap(), AgentId::new("a").unwrap());
             let tool = RecordedTool::new(server, name);
             let (time, recorded, now) = (Timestamp::EPOCH, "MALFORMED_CALL", "AGENT_REVOKED");
-            json!(Change { seq: 1, time, session, agent, tool, recorded, now, carried: None })
+            json!(ChangedCall { seq: 1, time, session, agent, tool, recorded, now, carried: None })
         };
         for (server, name) in [("a:b", "c"), ("a", "b:c")] {
             let told = change(server, name);
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn overflow_row_names_no_tool() {
-        let told = Calls::Others.to_json(&Row::default());
+        let told = Calls::Others.to_json(&SimulationRow::default());
         assert_eq!((&told["agent"], &told["tool"]), (&json!(OTHERS), &json!(OTHERS)), "{told}");
         assert_eq!((&told["server"], &told["name"]), (&Value::Null, &Value::Null), "{told}");
         assert!(told.as_object().is_some_and(|row| row.contains_key("server") && row.contains_key("name")));

@@ -46,7 +46,7 @@ pub(super) struct Raised {
 
 /// Result of a [`Replay`].
 #[derive(Debug, Serialize)]
-pub(super) struct Found {
+pub(super) struct ReplayResult {
     /// From 0 (no evidence of a drop) to 1 (raised).
     pub(super) level: f64,
     pub(super) raised: Option<Raised>,
@@ -76,8 +76,8 @@ impl Replay {
         }
     }
 
-    pub(super) fn found(&self) -> Found {
-        Found {
+    pub(super) fn found(&self) -> ReplayResult {
+        ReplayResult {
             level: self.alarm.alarm().level(),
             raised: self.raised,
             times: self.times,

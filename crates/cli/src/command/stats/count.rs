@@ -8,7 +8,7 @@ use countersign_core::{Timestamp, ToolId};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
 use serde::Serialize;
 
-use super::alarm::{Found, Replay};
+use super::alarm::{Replay, ReplayResult};
 
 /// Most rows and codes that are counted separately; the rest of a log shares one row.
 const MAX_ROWS: usize = 1_024;
@@ -28,7 +28,7 @@ const UNKNOWN: &str = "(unknown)";
 pub(super) type SignalCounts = BTreeMap<&'static str, u64>;
 
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Row {
+pub(super) struct StatsRow {
     pub(super) accepted: u64,
     /// Includes the calls that wait for an approval.
     rejected: u64,
@@ -43,21 +43,21 @@ pub(super) struct Row {
     pub(super) signals: SignalCounts,
     /// Alarm of a single agent; missing if agents share the row.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) alarm: Option<Found>,
+    pub(super) alarm: Option<ReplayResult>,
 }
 
 /// The full report.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct StatsReport {
     ok: bool,
     since: Option<Timestamp>,
-    pub(super) agents: BTreeMap<String, Row>,
-    pub(super) tools: BTreeMap<String, Row>,
-    pub(super) total: Row,
+    pub(super) agents: BTreeMap<String, StatsRow>,
+    pub(super) tools: BTreeMap<String, StatsRow>,
+    pub(super) total: StatsRow,
     pub(super) gateway_refusals: u64,
     #[serde(flatten)]
     pub(super) gaps: GapCounts,
-    alarm_rule: Rule,
+    alarm_rule: RuleNumbers,
 }
 
 /// Outages of the record, from its `gap` entries.
@@ -72,7 +72,7 @@ pub(super) struct GapCounts {
 }
 
 #[derive(Debug, Serialize)]
-struct Rule {
+struct RuleNumbers {
     baseline: f64,
     dropped: f64,
     decisions: u64,
@@ -86,13 +86,13 @@ type DecisionPlace = (Option<LogNumber>, u64);
 pub(super) struct Count {
     rule: AlarmRule,
     since: Option<Timestamp>,
-    agents: BTreeMap<String, (Row, Replay)>,
-    tools: BTreeMap<String, Row>,
+    agents: BTreeMap<String, (StatsRow, Replay)>,
+    tools: BTreeMap<String, StatsRow>,
     /// Tools of any session, at any time.
     listed: BTreeSet<String>,
     /// Agent and tool of each accepted call without an outcome; `None` for a decision about a plan.
     open: BTreeMap<DecisionPlace, Option<(String, String)>>,
-    total: Row,
+    total: StatsRow,
     gateway_refusals: u64,
     gaps: GapCounts,
     sums: SeenSums,
@@ -101,7 +101,7 @@ pub(super) struct Count {
 impl Count {
     /// Counts entries since `since`. An agent's standing is its last one, at any time.
     pub(super) fn new(rule: AlarmRule, since: Option<Timestamp>) -> Self {
-        let (agents, tools, total) = (BTreeMap::new(), BTreeMap::new(), Row::default());
+        let (agents, tools, total) = (BTreeMap::new(), BTreeMap::new(), StatsRow::default());
         let (listed, open) = (BTreeSet::new(), BTreeMap::new());
         let (gateway_refusals, gaps, sums) = (0, GapCounts::default(), SeenSums::new());
         Self { rule, since, agents, tools, listed, open, total, gateway_refusals, gaps, sums }
@@ -212,7 +212,7 @@ impl Count {
 
     /// Returns the row of a tool. Invented names share one row. A tool exists if a session disclosed it, or if a call
     /// of it reached the checks of its arguments.
-    fn tool(&mut self, tool: Option<&RecordedTool>, refused: Option<&str>) -> &mut Row {
+    fn tool(&mut self, tool: Option<&RecordedTool>, refused: Option<&str>) -> &mut StatsRow {
         let tool = self.tool_row(tool, refused);
         self.tools.entry(tool).or_default()
     }
@@ -227,21 +227,21 @@ impl Count {
         name.as_deref().map_or(UNKNOWN, |name| room(&self.tools, name)).to_owned()
     }
 
-    fn agent(&mut self, agent: &str) -> &mut (Row, Replay) {
+    fn agent(&mut self, agent: &str) -> &mut (StatsRow, Replay) {
         agent_row(&mut self.agents, self.rule, agent)
     }
 
-    pub(super) fn report(self) -> Report {
-        let finished = |mut row: Row| {
+    pub(super) fn report(self) -> StatsReport {
+        let finished = |mut row: StatsRow| {
             row.acceptance_rate = row.rate();
             row
         };
-        let agent = |(agent, (row, replay)): (String, (Row, Replay))| {
+        let agent = |(agent, (row, replay)): (String, (StatsRow, Replay))| {
             let alarm = (agent != OTHERS).then(|| replay.found());
-            (agent, Row { alarm, ..finished(row) })
+            (agent, StatsRow { alarm, ..finished(row) })
         };
         let (baseline, dropped) = (self.rule.baseline(), self.rule.dropped());
-        Report {
+        StatsReport {
             ok: true,
             since: self.since,
             agents: self.agents.into_iter().map(agent).filter(|(_, row)| row.is_told()).collect(),
@@ -249,18 +249,18 @@ impl Count {
             total: finished(self.total),
             gateway_refusals: self.gateway_refusals,
             gaps: self.gaps,
-            alarm_rule: Rule { baseline, dropped, decisions: self.rule.decisions() },
+            alarm_rule: RuleNumbers { baseline, dropped, decisions: self.rule.decisions() },
         }
     }
 }
 
 fn agent_row<'r>(
-    agents: &'r mut BTreeMap<String, (Row, Replay)>,
+    agents: &'r mut BTreeMap<String, (StatsRow, Replay)>,
     rule: AlarmRule,
     agent: &str,
-) -> &'r mut (Row, Replay) {
+) -> &'r mut (StatsRow, Replay) {
     let agent = room(agents, agent).to_owned();
-    agents.entry(agent).or_insert_with(|| (Row::default(), Replay::new(rule)))
+    agents.entry(agent).or_insert_with(|| (StatsRow::default(), Replay::new(rule)))
 }
 
 fn name_of(tool: &RecordedTool) -> String {
@@ -288,7 +288,7 @@ impl GapCounts {
     }
 }
 
-impl Row {
+impl StatsRow {
     /// Counts calls that were accepted, or refused with a code.
     fn add(&mut self, refused: Option<&str>, calls: u64) {
         let Some(code) = refused else {

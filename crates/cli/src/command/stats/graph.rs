@@ -1,6 +1,6 @@
 use countersign_core::Timestamp;
 
-use super::alarm::Found;
+use super::alarm::ReplayResult;
 use super::count::{SignalCounts, percent};
 use super::history::{History, Strip, Tally};
 
@@ -73,7 +73,7 @@ fn block(share: f64) -> char {
 }
 
 /// Describes the alarm in a word or two.
-pub(super) fn alarm(found: &Found) -> String {
+pub(super) fn alarm(found: &ReplayResult) -> String {
     match (found.quarantined, found.raised) {
         (true, _) => "quarantined".to_owned(),
         (false, Some(_)) => "raised".to_owned(),

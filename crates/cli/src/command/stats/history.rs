@@ -5,7 +5,7 @@ use countersign_core::{Millis, Timestamp};
 use countersign_tool_gate::{AlarmRule, RejectionCode};
 use serde::Serialize;
 
-use super::alarm::{Found, Replay, code_of};
+use super::alarm::{Replay, ReplayResult, code_of};
 use super::count::{OTHERS, SignalCounts, rate, room};
 
 /// Most intervals that are kept for each agent: no terminal is wider.
@@ -17,13 +17,13 @@ pub(super) struct History {
     rule: AlarmRule,
     since: Option<Timestamp>,
     interval: Millis,
-    agents: BTreeMap<String, Seen>,
+    agents: BTreeMap<String, AgentDecisions>,
     sums: SeenSums,
 }
 
 /// Decisions of one agent.
 #[derive(Debug)]
-struct Seen {
+struct AgentDecisions {
     /// By the number of the interval since the epoch.
     intervals: BTreeMap<u64, Tally>,
     /// Signals by the number of the interval.
@@ -47,7 +47,7 @@ pub(super) struct Strip<'h> {
     pub(super) agent: &'h str,
     /// Oldest first, up to now.
     pub(super) intervals: Vec<Tally>,
-    pub(super) alarm: Option<Found>,
+    pub(super) alarm: Option<ReplayResult>,
     /// Signals in these intervals.
     pub(super) signals: SignalCounts,
     is_empty: bool,
@@ -59,7 +59,7 @@ pub(super) struct Fresh<'h> {
     pub(super) agent: &'h str,
     pub(super) tally: Tally,
     pub(super) signals: SignalCounts,
-    pub(super) alarm: Option<Found>,
+    pub(super) alarm: Option<ReplayResult>,
 }
 
 impl History {
@@ -91,10 +91,10 @@ impl History {
         true
     }
 
-    fn seen(&mut self, agent: &str) -> &mut Seen {
+    fn seen(&mut self, agent: &str) -> &mut AgentDecisions {
         let rule = self.rule;
         let agent = room(&self.agents, agent).to_owned();
-        self.agents.entry(agent).or_insert_with(|| Seen {
+        self.agents.entry(agent).or_insert_with(|| AgentDecisions {
             intervals: BTreeMap::new(),
             signals: BTreeMap::new(),
             fresh: Tally::default(),
@@ -194,7 +194,7 @@ fn sum<'s>(parts: impl Iterator<Item = &'s SignalCounts>) -> SignalCounts {
     sum
 }
 
-impl Seen {
+impl AgentDecisions {
     /// Counts decisions in the interval with this number.
     fn decided(&mut self, number: u64, more: Tally) {
         for tally in [&mut self.fresh, self.intervals.entry(number).or_default()] {

@@ -10,7 +10,7 @@ mod tests;
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use countersign_core::{Millis, Timestamp};
 use countersign_tool_gate::AlarmRule;
 
@@ -22,6 +22,7 @@ use crate::output::Output;
 use crate::time::Since;
 use alarm::RuleArgs;
 use count::{Count, percent};
+use table::{By, table};
 
 /// Count decisions by agent: accepted, rejected by code, acceptance rate, and what the drop alarm says of them.
 ///
@@ -59,13 +60,6 @@ pub(crate) struct Stats {
     interval: Millis,
 }
 
-/// What a table has a row for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum By {
-    Agent,
-    Tool,
-}
-
 fn interval(text: &str) -> Result<Millis, String> {
     let span: Millis = text.parse().map_err(|error: countersign_core::TimeError| error.to_string())?;
     let is_fit = (Millis::from_secs(1)..=Millis::from_secs(86_400)).contains(&span);
@@ -92,7 +86,7 @@ impl Stats {
         if out.is_json() {
             out.json(&report)?;
         } else {
-            out.line(&table::table(&report, self.by))?;
+            out.line(&table(&report, self.by))?;
         }
         Ok(Exit::Done)
     }

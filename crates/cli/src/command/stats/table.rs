@@ -1,15 +1,22 @@
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
 use countersign_core::escape_hidden;
 use countersign_tool_gate::RejectionCode;
 
-use super::By;
-use super::alarm::Found;
-use super::count::{GapCounts, Report, Row, percent};
+use super::alarm::ReplayResult;
+use super::count::{GapCounts, StatsReport, StatsRow, percent};
 use super::graph::signals;
 
+/// What a table has a row for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum By {
+    Agent,
+    Tool,
+}
+
 /// Formats the requested table, and the counts that belong to no row.
-pub(super) fn table(report: &Report, by: By) -> String {
+pub(super) fn table(report: &StatsReport, by: By) -> String {
     let mut text = match by {
         By::Agent => rows("agent", &report.agents, &report.total),
         By::Tool => rows("tool", &report.tools, &report.total),
@@ -26,7 +33,7 @@ pub(super) fn table(report: &Report, by: By) -> String {
     text
 }
 
-fn rows(heading: &str, rows: &BTreeMap<String, Row>, total: &Row) -> String {
+fn rows(heading: &str, rows: &BTreeMap<String, StatsRow>, total: &StatsRow) -> String {
     let total = (rows.len() != 1).then_some(("total".to_owned(), total));
     let rows: Vec<_> = rows.iter().map(|(name, row)| (escape_hidden(name), row)).chain(total).collect();
     let alarms: Vec<_> = rows
@@ -68,7 +75,7 @@ fn rows(heading: &str, rows: &BTreeMap<String, Row>, total: &Row) -> String {
 }
 
 /// Formats the alarm: when it was raised, or its level.
-fn alarm(found: &Found) -> String {
+fn alarm(found: &ReplayResult) -> String {
     let text = match found.raised {
         Some(raised) => format!("raised {} at {}", raised.time, raised.seq),
         None => format!("{:.0}%", found.level * 100.0),

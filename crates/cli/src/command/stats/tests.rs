@@ -17,10 +17,10 @@ use countersign_registry::{
 use countersign_tool_gate::{AlarmAction, AlarmRule, AlarmState, CallStats, Standing, ToolCall, ToolGate};
 use serde_json::{Value, json};
 
-use super::By;
 use super::count::Count;
 use super::graph::{Look, picture};
 use super::history::History;
+use super::table::By;
 use super::table::table;
 
 const START: u64 = 1_700_000_000_000;
@@ -54,7 +54,7 @@ fn session(millis: u64, tools: &[String]) -> Record {
 
 const SEARCH: (&str, &str) = ("desk", "search");
 
-fn counted(records: &[Record], since: Option<Timestamp>) -> super::count::Report {
+fn counted(records: &[Record], since: Option<Timestamp>) -> super::count::StatsReport {
     let mut count = Count::new(AlarmRule::default(), since);
     for (seq, record) in (1..).zip(records) {
         count.add(None, seq, record);
@@ -125,7 +125,7 @@ fn unknown_outcomes_are_counted_by_agent_and_tool() {
     assert_eq!(told["agents"]["(others)"]["unknown_outcomes"], 1);
 }
 
-fn value(report: &super::count::Report) -> Value {
+fn value(report: &super::count::StatsReport) -> Value {
     serde_json::to_value(report).unwrap()
 }
 

@@ -26,7 +26,7 @@ const USUAL: (usize, usize) = (80, 24);
 
 /// Form of the display.
 #[derive(Debug)]
-enum Show {
+enum DisplayForm {
     /// A picture, drawn over the previous one, which had `lines` lines.
     Picture { coloured: bool, lines: usize },
     /// One line of text per interval.
@@ -37,7 +37,7 @@ enum Show {
 
 /// State of the reader of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reader {
+enum DisplayReader {
     There,
     Gone,
 }
@@ -54,7 +54,7 @@ pub(super) fn watch(
     let about = |failure: Failure| failure.about(folder.display());
     let mut followers = Followers::start(folder).map_err(about)?;
     let mut history = History::new(rule, since, interval);
-    let mut show = Show::new(is_json);
+    let mut show = DisplayForm::new(is_json);
     let pauses = u128::from(interval.as_millis()).checked_div(PAUSE.as_millis()).unwrap_or_default();
     let mut left = 0;
     loop {
@@ -63,8 +63,8 @@ pub(super) fn watch(
             is_new |= history.add(seq, &record);
         }
         let is_due = left == 0;
-        if (is_due || (is_new && matches!(show, Show::Picture { .. })))
-            && show.show(&mut history, now()?)? == Reader::Gone
+        if (is_due || (is_new && matches!(show, DisplayForm::Picture { .. })))
+            && show.show(&mut history, now()?)? == DisplayReader::Gone
         {
             return Ok(Exit::Done);
         }
@@ -73,7 +73,7 @@ pub(super) fn watch(
     }
 }
 
-impl Show {
+impl DisplayForm {
     fn new(is_json: bool) -> Self {
         let says = |name: &str, what: &str| std::env::var_os(name).is_some_and(|value| value == what);
         if is_json {
@@ -86,7 +86,7 @@ impl Show {
         }
     }
 
-    fn show(&mut self, history: &mut History, now: Timestamp) -> Result<Reader, Failure> {
+    fn show(&mut self, history: &mut History, now: Timestamp) -> Result<DisplayReader, Failure> {
         let text = match self {
             Self::Picture { coloured, lines } => {
                 let size = terminal_size_of(io::stdout());
@@ -105,8 +105,8 @@ impl Show {
         };
         let mut to = io::stdout().lock();
         match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
-            Ok(()) => Ok(Reader::There),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+            Ok(()) => Ok(DisplayReader::There),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(DisplayReader::Gone),
             Err(error) => Err(closed(&error)),
         }
     }

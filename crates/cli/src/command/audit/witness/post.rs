@@ -11,9 +11,9 @@ use countersign_host::http::{Address, PlainHttp};
 
 /// URL to which a witness accepts checkpoints.
 #[derive(Clone, Debug)]
-pub(super) struct Endpoint(Address);
+pub(super) struct WitnessUrl(Address);
 
-impl FromStr for Endpoint {
+impl FromStr for WitnessUrl {
     type Err = &'static str;
 
     /// Parses the base URL, to which `/add-checkpoint` is appended. The error message omits the URL: a path may be a
@@ -32,7 +32,7 @@ pub(super) struct Post {
 }
 
 impl Post {
-    pub(super) fn new(to: &Endpoint, timeout: Millis, plain: PlainHttp) -> Result<Self, Failure> {
+    pub(super) fn new(to: &WitnessUrl, timeout: Millis, plain: PlainHttp) -> Result<Self, Failure> {
         let Some(agent) = to.0.client(Duration::from_millis(timeout.as_millis()), plain) else {
             let text = "a witness on another machine is reached over https, or with --dangerous-plain-http";
             return Err(Failure::new("WITNESS_PLAIN_HTTP", text).ending(Exit::Usage));
@@ -66,7 +66,7 @@ fn failed(error: &ureq::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::{Endpoint, PlainHttp, Post};
+    use super::{PlainHttp, Post, WitnessUrl};
     use countersign_core::Millis;
 
     #[test]
@@ -84,11 +84,11 @@ mod tests {
     fn the_protocols_path_follows_the_url_once() {
         for url in ["https://witness.example/a", "https://witness.example/a/", "https://witness.example/a//"]
         {
-            let to: Endpoint = url.parse().unwrap();
+            let to: WitnessUrl = url.parse().unwrap();
             assert_eq!(to.0.uri().to_string(), "https://witness.example/a/add-checkpoint");
         }
         for url in ["", "/", "https://", "https://witness.example?a", "https://witness.example/#"] {
-            assert!(url.parse::<Endpoint>().is_err(), "{url}");
+            assert!(url.parse::<WitnessUrl>().is_err(), "{url}");
         }
     }
 }
