@@ -89,7 +89,7 @@ impl EvidenceResolver for EvidenceFolder {
         let evidence = budget.read_about(&file, before.size)?;
         let read = evidence.bytes().len() as u64;
         // Virtual files of a kernel report size 0; they are refused as changed.
-        let after = Stamp::from(&file.metadata().map_err(ResolveError::Io)?);
+        let after = EvidenceStamp::from(&file.metadata().map_err(ResolveError::Io)?);
         if read == before.size && after == before { Ok(evidence) } else { Err(ResolveError::Changed) }
     }
 }
@@ -102,12 +102,12 @@ impl EvidenceFolder {
     }
 
     /// Opens without waiting for the other end of a pipe, and checks the opened file.
-    fn open_file(&self, folder: &Dir, name: &str) -> Result<(File, Stamp), ResolveError> {
+    fn open_file(&self, folder: &Dir, name: &str) -> Result<(File, EvidenceStamp), ResolveError> {
         let mut options = OpenOptions::new();
         options.read(true).follow(FollowSymlinks::No).nonblock(true);
         let file = folder.open_with(name, &options).map_err(refusal)?;
         let metadata = file.metadata().map_err(ResolveError::Io)?;
-        let stamp = Stamp::from(&metadata);
+        let stamp = EvidenceStamp::from(&metadata);
         if !metadata.is_file() || stamp.links != 1 || stamp.device != self.device {
             return Err(ResolveError::NotPlain);
         }
@@ -118,7 +118,7 @@ impl EvidenceFolder {
             return Err(ResolveError::Io(error));
         }
         let named = folder.symlink_metadata(name).map_err(refusal)?;
-        if Stamp::from(&named) == stamp { Ok((file, stamp)) } else { Err(ResolveError::Changed) }
+        if EvidenceStamp::from(&named) == stamp { Ok((file, stamp)) } else { Err(ResolveError::Changed) }
     }
 }
 
@@ -132,7 +132,7 @@ impl fmt::Debug for EvidenceFolder {
 /// Metadata that changes when a file is written, truncated, linked, unlinked, renamed over, or has its permissions
 /// changed.
 #[derive(PartialEq, Eq)]
-struct Stamp {
+struct EvidenceStamp {
     device: u64,
     inode: u64,
     links: u64,
@@ -141,7 +141,7 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-impl From<&Metadata> for Stamp {
+impl From<&Metadata> for EvidenceStamp {
     fn from(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),

@@ -159,14 +159,14 @@ impl EvidenceKey {
 /// Weak key that can never be used, as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InactiveKey {
-    pub(crate) wire: WireKey,
+    pub(crate) wire: WireKeyringKey,
     /// Revoked or expired.
     pub(crate) status: KeyStatus,
 }
 
 /// Entry of a key, as written in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct WireKey {
+pub(crate) struct WireKeyringKey {
     pub(crate) public_key: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<String>,

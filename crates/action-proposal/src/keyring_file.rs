@@ -6,7 +6,7 @@ use countersign_keys::{KeyError, VerifyingKey};
 use serde::{Deserialize, Serialize};
 
 use crate::key_scope::{KeyScope, ScopeError};
-use crate::keyring::{EvidenceKey, EvidenceKeyring, InactiveKey, KeyStatus, WireKey};
+use crate::keyring::{EvidenceKey, EvidenceKeyring, InactiveKey, KeyStatus, WireKeyringKey};
 use crate::keyring_error::KeyringError;
 use crate::public_key;
 use countersign_core::rfc3339::{self, Offset};
@@ -68,7 +68,7 @@ impl EvidenceKeyring {
     fn inactive_status(
         &self,
         id: &str,
-        wire: &WireKey,
+        wire: &WireKeyringKey,
         now: Option<Timestamp>,
         place: &str,
     ) -> Result<Option<KeyStatus>, KeyringError> {
@@ -169,15 +169,15 @@ fn read_id(id: &str, place: &str) -> Result<Box<str>, KeyringError> {
     }
 }
 
-fn read_entry(value: ValueRef<'_>, place: &str) -> Result<WireKey, KeyringError> {
+fn read_entry(value: ValueRef<'_>, place: &str) -> Result<WireKeyringKey, KeyringError> {
     match value.as_str() {
-        Some(text) => Ok(WireKey { public_key: text.to_owned(), ..WireKey::default() }),
-        None if value.kind() == Kind::Object => WireKey::read(value, place),
+        Some(text) => Ok(WireKeyringKey { public_key: text.to_owned(), ..WireKeyringKey::default() }),
+        None if value.kind() == Kind::Object => WireKeyringKey::read(value, place),
         None => Err(malformed(place)),
     }
 }
 
-fn read_key(wire: &WireKey, place: &str) -> Result<EvidenceKey, KeyringError> {
+fn read_key(wire: &WireKeyringKey, place: &str) -> Result<EvidenceKey, KeyringError> {
     let wire = wire.clone();
     let key = public_key::parse(&wire.public_key)
         .map_err(|source| KeyringError::Key { place: place.to_owned(), source })?;
@@ -268,7 +268,7 @@ fn pointer(place: &str, name: &str) -> String {
 #[expect(clippy::expect_used, reason = "texts and integers in a struct always serialise")]
 fn write_keyring(keyring: &EvidenceKeyring) -> String {
     let text = |time: Option<Timestamp>| time.map(|time| time.to_string());
-    let entry = |key: &EvidenceKey| WireKey {
+    let entry = |key: &EvidenceKey| WireKeyringKey {
         public_key: key.key.to_base64(),
         expires_at: text(key.expires),
         not_before: text(key.not_before),
@@ -293,7 +293,7 @@ fn write_keyring(keyring: &EvidenceKeyring) -> String {
 
 #[derive(Serialize)]
 struct WireKeyring<'a> {
-    trusted_keys: BTreeMap<&'a str, WireKey>,
+    trusted_keys: BTreeMap<&'a str, WireKeyringKey>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     revoked_keys: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -302,7 +302,7 @@ struct WireKeyring<'a> {
     thresholds: BTreeMap<&'a str, usize>,
 }
 
-impl WireKey {
+impl WireKeyringKey {
     /// Reads member by member, so that a fault has a place. Absent members are left out and never `null`: `null` in
     /// place of a limit would lift it.
     fn read(value: ValueRef<'_>, place: &str) -> Result<Self, KeyringError> {

@@ -4,7 +4,7 @@ use std::fmt;
 use countersign_canonical_json::{Canonical, JsonErrorKind, Kind, Limits, Recipe, ValueRef, read};
 use countersign_core::{Digest, ImpactClass};
 
-use crate::schema::{Members, read_members};
+use crate::schema::{ProposalMembers, read_members};
 use crate::{
     Claim, EvidenceEntry, HashEntry, Profile, ProposalCode, ProposalError, ProposalLimits, Provenance,
 };
@@ -97,7 +97,7 @@ impl ActionProposal {
         check_distinct(members.provenance.iter().map(Provenance::id), "/provenance")?;
         let digest_of = |value: ValueRef<'_>| Digest::of(value.canonical_text().as_bytes());
         let (args_digest, claims_digest) = (digest_of(members.args), digest_of(members.claims_value));
-        let Members { intent, impact, provenance, claims, tool, evidence, .. } = members;
+        let ProposalMembers { intent, impact, provenance, claims, tool, evidence, .. } = members;
         Ok(Self {
             digest: canonical.digest(),
             canonical,

@@ -13,7 +13,7 @@ const PROTOCOL: &str = "PIC/1.0";
 const MEMBERS: [&str; 7] = ["protocol", "intent", "impact", "provenance", "claims", "action", "evidence"];
 
 /// Members of a proposal, read by the PIC/1.0 schema, in its order.
-pub(crate) struct Members<'v> {
+pub(crate) struct ProposalMembers<'v> {
     pub(crate) intent: Box<str>,
     pub(crate) impact: countersign_core::ImpactClass,
     pub(crate) provenance: Vec<Provenance>,
@@ -25,8 +25,11 @@ pub(crate) struct Members<'v> {
 }
 
 /// Reads a proposal member by member. The first violation of the schema ends the reading, with its pointer.
-pub(crate) fn read_members(proposal: ValueRef<'_>, profile: Profile) -> Result<Members<'_>, ProposalError> {
-    let at = Place::root();
+pub(crate) fn read_members(
+    proposal: ValueRef<'_>,
+    profile: Profile,
+) -> Result<ProposalMembers<'_>, ProposalError> {
+    let at = MemberPath::root();
     object(proposal, &at, &MEMBERS)?;
     constant(proposal, &at, "protocol", PROTOCOL)?;
     let intent = string(proposal, &at, "intent")?.into();
@@ -51,10 +54,14 @@ pub(crate) fn read_members(proposal: ValueRef<'_>, profile: Profile) -> Result<M
             entries(list, &place, evidence)?
         }
     };
-    Ok(Members { intent, impact, provenance, claims, claims_value, tool, args, evidence })
+    Ok(ProposalMembers { intent, impact, provenance, claims, claims_value, tool, args, evidence })
 }
 
-fn provenance(value: ValueRef<'_>, at: &Place<'_>, profile: Profile) -> Result<Provenance, ProposalError> {
+fn provenance(
+    value: ValueRef<'_>,
+    at: &MemberPath<'_>,
+    profile: Profile,
+) -> Result<Provenance, ProposalError> {
     object(value, at, &["id", "trust", "source"])?;
     let id = string(value, at, "id")?.into();
     let claimed = match string(value, at, "trust")? {
@@ -68,17 +75,17 @@ fn provenance(value: ValueRef<'_>, at: &Place<'_>, profile: Profile) -> Result<P
     Ok(Provenance { id, claimed, source })
 }
 
-fn claim(value: ValueRef<'_>, at: &Place<'_>) -> Result<Claim, ProposalError> {
+fn claim(value: ValueRef<'_>, at: &MemberPath<'_>) -> Result<Claim, ProposalError> {
     object(value, at, &["text", "evidence"])?;
     let text = string(value, at, "text")?.into();
     let (list, place) = array(value, at, "evidence")?;
-    let cited = |value: ValueRef<'_>, at: &Place<'_>| {
+    let cited = |value: ValueRef<'_>, at: &MemberPath<'_>| {
         value.as_str().map(Box::from).ok_or_else(|| at.refuse("must be a string"))
     };
     Ok(Claim { text, evidence: entries(list, &place, cited)? })
 }
 
-fn evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<EvidenceEntry, ProposalError> {
+fn evidence(value: ValueRef<'_>, at: &MemberPath<'_>) -> Result<EvidenceEntry, ProposalError> {
     if value.kind() != Kind::Object {
         return Err(at.refuse("must be an object"));
     }
@@ -89,7 +96,7 @@ fn evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<EvidenceEntry, Propos
     }
 }
 
-fn hash_evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<HashEntry, ProposalError> {
+fn hash_evidence(value: ValueRef<'_>, at: &MemberPath<'_>) -> Result<HashEntry, ProposalError> {
     object(value, at, &["id", "type", "ref", "sha256", "attestor"])?;
     let id = string(value, at, "id")?.into();
     let reference = string(value, at, "ref")?.into();
@@ -100,7 +107,7 @@ fn hash_evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<HashEntry, Propo
     Ok(HashEntry { id, reference, sha256 })
 }
 
-fn signature_evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<SignatureEntry, ProposalError> {
+fn signature_evidence(value: ValueRef<'_>, at: &MemberPath<'_>) -> Result<SignatureEntry, ProposalError> {
     let known = ["id", "type", "ref", "payload", "signer", "alg", "signature", "key_id", "attestor"];
     object(value, at, &known)?;
     let id = string(value, at, "id")?.into();
@@ -115,7 +122,7 @@ fn signature_evidence(value: ValueRef<'_>, at: &Place<'_>) -> Result<SignatureEn
 }
 
 /// Requires an object without members outside of the list.
-fn object(value: ValueRef<'_>, at: &Place<'_>, known: &[&str]) -> Result<(), ProposalError> {
+fn object(value: ValueRef<'_>, at: &MemberPath<'_>, known: &[&str]) -> Result<(), ProposalError> {
     if value.kind() != Kind::Object {
         return Err(at.refuse("must be an object"));
     }
@@ -128,9 +135,9 @@ fn object(value: ValueRef<'_>, at: &Place<'_>, known: &[&str]) -> Result<(), Pro
 
 fn member<'v, 'p>(
     value: ValueRef<'v>,
-    at: &'p Place<'p>,
+    at: &'p MemberPath<'p>,
     name: &'static str,
-) -> Result<(ValueRef<'v>, Place<'p>), ProposalError> {
+) -> Result<(ValueRef<'v>, MemberPath<'p>), ProposalError> {
     let place = at.member(name);
     match value.get(name) {
         Some(member) => Ok((member, place)),
@@ -138,14 +145,18 @@ fn member<'v, 'p>(
     }
 }
 
-fn string<'v>(value: ValueRef<'v>, at: &Place<'_>, name: &'static str) -> Result<&'v str, ProposalError> {
+fn string<'v>(
+    value: ValueRef<'v>,
+    at: &MemberPath<'_>,
+    name: &'static str,
+) -> Result<&'v str, ProposalError> {
     let (member, place) = member(value, at, name)?;
     member.as_str().ok_or_else(|| place.refuse("must be a string"))
 }
 
 fn optional_string<'v>(
     value: ValueRef<'v>,
-    at: &Place<'_>,
+    at: &MemberPath<'_>,
     name: &'static str,
 ) -> Result<Option<&'v str>, ProposalError> {
     match value.get(name) {
@@ -156,7 +167,7 @@ fn optional_string<'v>(
 
 fn constant(
     value: ValueRef<'_>,
-    at: &Place<'_>,
+    at: &MemberPath<'_>,
     name: &'static str,
     wanted: &'static str,
 ) -> Result<(), ProposalError> {
@@ -168,9 +179,9 @@ fn constant(
 
 fn array<'v, 'p>(
     value: ValueRef<'v>,
-    at: &'p Place<'p>,
+    at: &'p MemberPath<'p>,
     name: &'static str,
-) -> Result<(ValueRef<'v>, Place<'p>), ProposalError> {
+) -> Result<(ValueRef<'v>, MemberPath<'p>), ProposalError> {
     let (member, place) = member(value, at, name)?;
     if member.kind() == Kind::Array { Ok((member, place)) } else { Err(place.refuse("must be an array")) }
 }
@@ -178,37 +189,37 @@ fn array<'v, 'p>(
 /// Reads each element of a list at its own place.
 fn entries<T>(
     list: ValueRef<'_>,
-    at: &Place<'_>,
-    read: impl Fn(ValueRef<'_>, &Place<'_>) -> Result<T, ProposalError>,
+    at: &MemberPath<'_>,
+    read: impl Fn(ValueRef<'_>, &MemberPath<'_>) -> Result<T, ProposalError>,
 ) -> Result<Vec<T>, ProposalError> {
     list.elements().enumerate().map(|(index, element)| read(element, &at.element(index))).collect()
 }
 
 /// Current place. It becomes text only for an error.
 #[derive(Clone, Copy)]
-struct Place<'p> {
+struct MemberPath<'p> {
     outer: Option<&'p Self>,
-    token: Token,
+    token: PathToken,
 }
 
 #[derive(Clone, Copy)]
-enum Token {
+enum PathToken {
     Root,
     Member(&'static str),
     Element(usize),
 }
 
-impl<'p> Place<'p> {
+impl<'p> MemberPath<'p> {
     const fn root() -> Self {
-        Self { outer: None, token: Token::Root }
+        Self { outer: None, token: PathToken::Root }
     }
 
     const fn member(&'p self, name: &'static str) -> Self {
-        Self { outer: Some(self), token: Token::Member(name) }
+        Self { outer: Some(self), token: PathToken::Member(name) }
     }
 
     const fn element(&'p self, index: usize) -> Self {
-        Self { outer: Some(self), token: Token::Element(index) }
+        Self { outer: Some(self), token: PathToken::Element(index) }
     }
 
     fn refuse(&self, rule: impl Into<std::borrow::Cow<'static, str>>) -> ProposalError {
@@ -223,13 +234,13 @@ impl<'p> Place<'p> {
             outer.write(pointer);
         }
         match self.token {
-            Token::Root => {}
-            Token::Member(name) => {
+            PathToken::Root => {}
+            PathToken::Member(name) => {
                 pointer.push('/');
                 pointer.push_str(name);
             }
             // Writing to a string does not fail.
-            Token::Element(index) => drop(write!(pointer, "/{index}")),
+            PathToken::Element(index) => drop(write!(pointer, "/{index}")),
         }
     }
 }

@@ -12,13 +12,13 @@ use crate::{Profile, ProposalCode, VerifiedEvidence};
 #[derive(Debug)]
 #[must_use]
 pub struct VerifiedProposal {
-    pub(crate) facts: Facts,
+    pub(crate) facts: ProposalFindings,
     pub(crate) elapsed: Millis,
 }
 
 /// Facts of a verified proposal, before and after its attestations are spent.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct ProposalFindings {
     pub(crate) digest: Digest,
     pub(crate) intent: Digest,
     pub(crate) profile: Profile,
@@ -167,7 +167,7 @@ countersign_core::coded!(ProposalSpendError);
 #[derive(Debug)]
 #[must_use]
 pub struct SpentProposal {
-    facts: Facts,
+    facts: ProposalFindings,
 }
 
 impl SpentProposal {

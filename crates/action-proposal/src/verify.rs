@@ -7,7 +7,7 @@ use crate::endorsement::{BackedCall, EndorsedUses, Unbacked};
 use crate::evidence::Content;
 use crate::proposal::check_distinct;
 use crate::trust::{check_claims, check_thresholds};
-use crate::verified::Facts;
+use crate::verified::ProposalFindings;
 use crate::verifier::EvidenceCheck;
 use crate::{
     ActionProposal, EvidenceBudget, EvidenceEntry, HashEntry, Profile, ProposalCode, ProposalError,
@@ -36,13 +36,13 @@ impl ActionProposal {
         }
         check_binding(proposal, verifier.profile, call)?;
         let impacts = Impacts::check(proposal, verifier, call)?;
-        let question = Question { proposal, verifier, call, impacts, now: started };
+        let question = EvidenceContext { proposal, verifier, call, impacts, now: started };
         let evidence = question.check_evidence(&mut budget)?;
         let high = call.evidence_required || impacts.all().any(|impact| verifier.high.contains(impact));
         check_claims(proposal, verifier.profile, verifier.start, high, &evidence)?;
         check_thresholds(proposal, &verifier.keyring, impacts.all(), &evidence)?;
         budget.check_time().map_err(|_| too_long())?;
-        let facts = Facts {
+        let facts = ProposalFindings {
             digest: proposal.digest(),
             intent: proposal.intent_digest(),
             profile: verifier.profile,
@@ -123,7 +123,7 @@ impl Impacts {
 }
 
 /// Context that evidence is checked against.
-struct Question<'q> {
+struct EvidenceContext<'q> {
     proposal: &'q ActionProposal,
     verifier: &'q ProposalVerifier,
     call: &'q ProposedCall<'q>,
@@ -131,7 +131,7 @@ struct Question<'q> {
     now: Timestamp,
 }
 
-impl Question<'_> {
+impl EvidenceContext<'_> {
     /// Verifies the entries in order, up to the first failure.
     fn check_evidence(
         &self,

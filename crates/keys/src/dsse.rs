@@ -42,11 +42,11 @@ const MAX_UNNAMED_TRIES: usize = 128;
 pub struct Envelope {
     payload_type: String,
     payload: Vec<u8>,
-    signatures: Vec<SignatureEntry>,
+    signatures: Vec<EnvelopeSignature>,
 }
 
 #[derive(Clone)]
-struct SignatureEntry {
+struct EnvelopeSignature {
     key_id: String,
     signature: Signature,
 }
@@ -65,7 +65,7 @@ impl Envelope {
     pub fn with_signature(mut self, key: &SigningKey) -> Self {
         let signature = key.sign(&self.signed_bytes());
         if self.signatures.iter().all(|entry| entry.signature != signature) {
-            self.signatures.push(SignatureEntry { key_id: key.key_id().as_str().to_owned(), signature });
+            self.signatures.push(EnvelopeSignature { key_id: key.key_id().as_str().to_owned(), signature });
         }
         self
     }
@@ -273,7 +273,7 @@ impl TryFrom<WireEnvelope> for Envelope {
         }
         let entry = |wire: WireSignature| {
             let signature = Signature::from_base64(&wire.sig).map_err(|_| EnvelopeError::Malformed)?;
-            Ok(SignatureEntry { key_id: wire.keyid, signature })
+            Ok(EnvelopeSignature { key_id: wire.keyid, signature })
         };
         Ok(Self {
             payload_type: wire.payload_type,

@@ -154,7 +154,7 @@ impl TrustRoot {
         reason = "strings and integers in a struct always serialise"
     )]
     pub fn to_json(&self) -> String {
-        let entry = |key: &VerifyingKey| WireKey { key_id: key.key_id(), public: key.to_base64() };
+        let entry = |key: &VerifyingKey| WireRootKey { key_id: key.key_id(), public: key.to_base64() };
         let wire = WireRoot {
             format: FORMAT.to_owned(),
             keys: self.keys.iter().map(entry).collect(),
@@ -206,14 +206,14 @@ pub fn threshold_met<'a>(keys_that_signed: impl Iterator<Item = &'a VerifyingKey
 #[serde(deny_unknown_fields)]
 struct WireRoot {
     format: String,
-    keys: Vec<WireKey>,
+    keys: Vec<WireRootKey>,
     threshold: usize,
     version: u64,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireKey {
+struct WireRootKey {
     key_id: KeyId,
     public: String,
 }

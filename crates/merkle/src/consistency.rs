@@ -68,7 +68,7 @@ pub fn verify_consistency(old: &TreeHead, new: &TreeHead, path: &[NodeHash]) -> 
 /// # Ok::<(), countersign_merkle::TreeError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "Wire")]
+#[serde(try_from = "WireConsistencyProof")]
 pub struct ConsistencyProof {
     old_size: u64,
     new_size: u64,
@@ -129,15 +129,15 @@ impl ConsistencyProof {
 /// Wire form of a proof.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct WireConsistencyProof {
     old_size: u64,
     new_size: u64,
     path: Vec<NodeHash>,
 }
 
-impl TryFrom<Wire> for ConsistencyProof {
+impl TryFrom<WireConsistencyProof> for ConsistencyProof {
     type Error = ProofError;
-    fn try_from(wire: Wire) -> Result<Self, ProofError> {
+    fn try_from(wire: WireConsistencyProof) -> Result<Self, ProofError> {
         Self::new(wire.old_size, wire.new_size, wire.path)
     }
 }

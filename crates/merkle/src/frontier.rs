@@ -20,7 +20,7 @@ use crate::head::{MAX_SIZE, TreeHead};
 /// # Ok::<(), countersign_merkle::TreeError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "Wire")]
+#[serde(try_from = "WireFrontier")]
 pub struct Frontier {
     size: u64,
     peaks: Vec<NodeHash>,
@@ -110,14 +110,14 @@ impl Frontier {
 /// Wire form of a frontier.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct WireFrontier {
     size: u64,
     peaks: Vec<NodeHash>,
 }
 
-impl TryFrom<Wire> for Frontier {
+impl TryFrom<WireFrontier> for Frontier {
     type Error = TreeError;
-    fn try_from(wire: Wire) -> Result<Self, TreeError> {
+    fn try_from(wire: WireFrontier) -> Result<Self, TreeError> {
         Self::from_parts(wire.size, wire.peaks)
     }
 }

@@ -13,7 +13,7 @@ pub const MAX_SIZE: u64 = 1 << 63;
 /// assert!(TreeHead::new(u64::MAX, RootHash::empty()).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "Wire")]
+#[serde(try_from = "WireHead")]
 pub struct TreeHead {
     size: u64,
     root: RootHash,
@@ -55,14 +55,14 @@ impl TreeHead {
 /// Wire form of a head.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct WireHead {
     size: u64,
     root: RootHash,
 }
 
-impl TryFrom<Wire> for TreeHead {
+impl TryFrom<WireHead> for TreeHead {
     type Error = HeadError;
-    fn try_from(wire: Wire) -> Result<Self, HeadError> {
+    fn try_from(wire: WireHead) -> Result<Self, HeadError> {
         Self::new(wire.size, wire.root)
     }
 }

@@ -60,7 +60,7 @@ pub fn verify_inclusion(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "Wire")]
+#[serde(try_from = "WireInclusionProof")]
 pub struct InclusionProof {
     index: u64,
     size: u64,
@@ -124,15 +124,15 @@ impl InclusionProof {
 /// Wire form of a proof.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct WireInclusionProof {
     index: u64,
     size: u64,
     path: Vec<NodeHash>,
 }
 
-impl TryFrom<Wire> for InclusionProof {
+impl TryFrom<WireInclusionProof> for InclusionProof {
     type Error = ProofError;
-    fn try_from(wire: Wire) -> Result<Self, ProofError> {
+    fn try_from(wire: WireInclusionProof) -> Result<Self, ProofError> {
         Self::new(wire.index, wire.size, wire.path)
     }
 }

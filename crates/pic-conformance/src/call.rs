@@ -3,8 +3,7 @@ use countersign_canonical_json::{Kind, Limits, Recipe, read};
 use countersign_core::{AgentId, CallId, Clock, Digest, ImpactClass, Principal, ServerName, SessionId};
 use countersign_tool_gate::own_arguments;
 
-use crate::report::{Fault, VectorVerdict};
-use crate::run::parse;
+use crate::report::{VectorFault, VectorVerdict};
 use crate::vector::Vector;
 
 /// The call that a vector states, in the library's types.
@@ -19,7 +18,7 @@ pub(crate) struct StatedCall {
 }
 
 impl StatedCall {
-    pub(crate) fn read(vector: &Vector<'_>) -> Result<Self, Fault> {
+    pub(crate) fn read(vector: &Vector<'_>) -> Result<Self, VectorFault> {
         let args = vector.args()?.map(digest_of);
         let Some(call) = &vector.said.call else {
             return Ok(Self { args, ..Self::default() });
@@ -39,14 +38,14 @@ impl StatedCall {
         vector: &Vector<'_>,
         verifier: &ProposalVerifier,
         clock: &dyn Clock,
-    ) -> Result<VectorVerdict, Fault> {
+    ) -> Result<VectorVerdict, VectorFault> {
         let call = self.call(vector);
         let live = vector.live_args()?.is_some();
         let proposal = match vector.proposal()? {
             // Beside live arguments, `null` counts as a missing proposal.
             Some(text) if !(live && text.trim_ascii() == b"null") => text,
             Some(_) | None if live => return Ok(without_proposal(vector, verifier)),
-            Some(_) | None => return Err(Fault::Vector("the vector has no proposal".to_owned())),
+            Some(_) | None => return Err(VectorFault::Vector("the vector has no proposal".to_owned())),
         };
         let proposal = match verifier.parse(proposal) {
             Ok(proposal) => proposal,
@@ -138,6 +137,10 @@ fn digest_of(args: &[u8]) -> Digest {
     }
 }
 
-fn optional<T: std::str::FromStr>(text: Option<&str>, what: &str) -> Result<Option<T>, Fault> {
+fn optional<T: std::str::FromStr>(text: Option<&str>, what: &str) -> Result<Option<T>, VectorFault> {
     text.map(|text| parse(text, what)).transpose()
+}
+
+pub(crate) fn parse<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, VectorFault> {
+    text.parse().map_err(|_| VectorFault::Vector(format!("{what} is not a valid one")))
 }

@@ -1,13 +1,13 @@
 use serde::Deserialize;
 
 use crate::manifest::{Mode, VectorEntry};
-use crate::report::Fault;
+use crate::report::VectorFault;
 use crate::vector::{Vector, invalid};
 
 impl Vector<'_> {
     /// Applies the guards of the reference's runner: a vector must exercise its mode, and must not need anything
     /// outside of itself.
-    pub(crate) fn check_shape(&self, entry: &VectorEntry) -> Result<(), Fault> {
+    pub(crate) fn check_shape(&self, entry: &VectorEntry) -> Result<(), VectorFault> {
         if !matches!(entry.mode, Mode::Evidence | Mode::TrustSanitization) {
             return Ok(());
         }
@@ -36,7 +36,7 @@ impl Vector<'_> {
     }
 
     /// Requires that a cell of the trust matrix is named after its coordinates.
-    fn check_cell(&self, entry: &VectorEntry) -> Result<(), Fault> {
+    fn check_cell(&self, entry: &VectorEntry) -> Result<(), VectorFault> {
         let (Some(strict), Some(verify)) = (self.strict_trust(), self.verify_evidence()) else {
             return Err(invalid("a vector of trust_sanitization sets strict_trust and verify_evidence"));
         };
@@ -53,7 +53,7 @@ impl Vector<'_> {
 
     /// Returns whether the proposal has signatures, and whether it has files. An unreadable proposal has neither: it is refused
     /// before its evidence is verified.
-    fn kinds_of_evidence(&self) -> Result<(bool, bool), Fault> {
+    fn kinds_of_evidence(&self) -> Result<(bool, bool), VectorFault> {
         let Some(proposal) = self.proposal()? else {
             return Ok((false, false));
         };

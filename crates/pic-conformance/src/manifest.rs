@@ -99,7 +99,7 @@ impl Expected {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct WireManifest {
     version: String,
     vectors: Vec<VectorEntry>,
 }
@@ -107,7 +107,7 @@ struct Wire {
 impl SuiteManifest {
     /// Reads a manifest. Unknown members, repeated ids and files outside of the suite are errors.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
-        let wire: Wire = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let wire: WireManifest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if wire.version.is_empty() {
             return Err("the version is empty".to_owned());
         }

@@ -32,7 +32,7 @@ pub(crate) enum VectorVerdict {
 
 /// Reason that a vector did not pass: the reason codes of the reference's runner.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum VectorFault {
     /// The canonical form differs, or exists where none should.
     Canonicalization(String),
     /// The file differs from its entry in the manifest.
@@ -64,12 +64,12 @@ impl Outcome {
         Self::new(entry, None)
     }
 
-    pub(crate) fn fault(entry: &VectorEntry, fault: Fault) -> Self {
+    pub(crate) fn fault(entry: &VectorEntry, fault: VectorFault) -> Self {
         let (code, message) = match fault {
-            Fault::Canonicalization(message) => ("canonicalization_mismatch", message),
-            Fault::Drift(message) => ("manifest_drift", message),
-            Fault::Vector(message) => ("vector_invalid", message),
-            Fault::Runner(message) => ("runner_error", message),
+            VectorFault::Canonicalization(message) => ("canonicalization_mismatch", message),
+            VectorFault::Drift(message) => ("manifest_drift", message),
+            VectorFault::Vector(message) => ("vector_invalid", message),
+            VectorFault::Runner(message) => ("runner_error", message),
         };
         Self::new(entry, Some((code, message)))
     }

@@ -11,10 +11,10 @@ use countersign_core::rfc3339::{self, Offset};
 use countersign_core::{Audience, Clock, ManualClock, Millis, SystemClock, error_chain as chain};
 use countersign_keys::TrustRoot;
 
-use crate::call::StatedCall;
+use crate::call::{StatedCall, parse};
 use crate::files::{SuiteFileError, read_file};
 use crate::manifest::{Expected, Mode, SuiteManifest, VectorEntry, within};
-use crate::report::{Fault, Filter, Outcome, Report, VectorVerdict};
+use crate::report::{Filter, Outcome, Report, VectorFault, VectorVerdict};
 use crate::vector::{Vector, invalid};
 
 /// Maximum size of a manifest, in bytes.
@@ -74,12 +74,12 @@ impl Runner {
     }
 
     /// The verdict on a proposal; `None` for a canonical form that is as expected.
-    fn judge(&mut self, entry: &VectorEntry) -> Result<Option<VectorVerdict>, Fault> {
+    fn judge(&mut self, entry: &VectorEntry) -> Result<Option<VectorVerdict>, VectorFault> {
         let path = within(&self.folder, &entry.file).map_err(invalid)?;
         let bytes = read_file(&path, VECTOR_BYTES).map_err(|error| match error {
-            SuiteFileError::Missing { .. } => Fault::Drift(error.to_string()),
+            SuiteFileError::Missing { .. } => VectorFault::Drift(error.to_string()),
             SuiteFileError::Unreadable { .. } | SuiteFileError::TooLarge { .. } => {
-                Fault::Vector(error.to_string())
+                VectorFault::Vector(error.to_string())
             }
         })?;
         let vector = Vector::read(&bytes, entry, self.profile)?;
@@ -90,7 +90,7 @@ impl Runner {
         self.verify(&vector).map(Some)
     }
 
-    fn verify(&mut self, vector: &Vector<'_>) -> Result<VectorVerdict, Fault> {
+    fn verify(&mut self, vector: &Vector<'_>) -> Result<VectorVerdict, VectorFault> {
         let mut builder = ProposalVerifier::builder(self.profile).limits(limits(vector));
         if let Some(keyring) = vector.keyring()? {
             match EvidenceKeyring::from_json(keyring) {
@@ -121,17 +121,17 @@ impl Runner {
             None => Box::new(SystemClock::new()),
             Some(now) => {
                 let now = rfc3339::parse(now, Offset::Required);
-                Box::new(ManualClock::new(now.map_err(|error| Fault::Vector(error.to_string()))?))
+                Box::new(ManualClock::new(now.map_err(|error| VectorFault::Vector(error.to_string()))?))
             }
         };
         if let Some((envelope, root)) = vector.endorsed() {
-            let root = TrustRoot::from_json(root).map_err(|error| Fault::Vector(chain(&error)))?;
-            let now = clock.now().map_err(|error| Fault::Runner(error.to_string()))?;
+            let root = TrustRoot::from_json(root).map_err(|error| VectorFault::Vector(chain(&error)))?;
+            let now = clock.now().map_err(|error| VectorFault::Runner(error.to_string()))?;
             let endorsed = EndorsedDigests::load(envelope, &root, now);
-            builder = builder.endorsed(endorsed.map_err(|error| Fault::Vector(chain(&error)))?);
+            builder = builder.endorsed(endorsed.map_err(|error| VectorFault::Vector(chain(&error)))?);
         }
         let builder = self.set_trust(builder, vector);
-        let verifier = builder.build().map_err(|error| Fault::Runner(error.to_string()))?;
+        let verifier = builder.build().map_err(|error| VectorFault::Runner(error.to_string()))?;
         StatedCall::read(vector)?.judge(vector, &verifier, &*clock)
     }
 
@@ -152,7 +152,7 @@ impl Runner {
         }
     }
 
-    fn open(&mut self, below: &str) -> Result<Option<Arc<dyn EvidenceResolver>>, Fault> {
+    fn open(&mut self, below: &str) -> Result<Option<Arc<dyn EvidenceResolver>>, VectorFault> {
         if let Some(known) = self.folders.get(below) {
             return Ok(known.clone());
         }
@@ -191,44 +191,42 @@ fn limits(vector: &Vector<'_>) -> ProposalLimits {
     limits
 }
 
-fn check_canonical(vector: &Vector<'_>, expected: Expected) -> Result<(), Fault> {
-    let missing = |what: &str| Fault::Vector(format!("the vector has no {what}"));
+fn check_canonical(vector: &Vector<'_>, expected: Expected) -> Result<(), VectorFault> {
+    let missing = |what: &str| VectorFault::Vector(format!("the vector has no {what}"));
     let input = vector.input().ok_or_else(|| missing("input"))?;
     let canonical = read(input, Recipe::PicCjson1, &Limits::hard_caps());
     if expected == Expected::CanonicalReject {
         return match canonical {
             Err(_) => Ok(()),
-            Ok(_) => Err(Fault::Canonicalization("expected a refusal but got a canonical form".to_owned())),
+            Ok(_) => {
+                Err(VectorFault::Canonicalization("expected a refusal but got a canonical form".to_owned()))
+            }
         };
     }
     let bytes = vector.said.expected_canonical_bytes_hex.as_deref();
     let bytes = bytes.ok_or_else(|| missing("expected_canonical_bytes_hex"))?;
     let digest = vector.said.expected_sha256_hex.as_deref().ok_or_else(|| missing("expected_sha256_hex"))?;
-    let canonical = canonical.map_err(|error| Fault::Canonicalization(error.to_string()))?;
+    let canonical = canonical.map_err(|error| VectorFault::Canonicalization(error.to_string()))?;
     let got: String = canonical.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     if got != bytes {
-        return Err(Fault::Canonicalization(format!("expected the bytes {bytes} but got {got}")));
+        return Err(VectorFault::Canonicalization(format!("expected the bytes {bytes} but got {got}")));
     }
     let got = canonical.digest().to_string();
     if got != digest {
-        return Err(Fault::Canonicalization(format!("expected the SHA-256 {digest} but got {got}")));
+        return Err(VectorFault::Canonicalization(format!("expected the SHA-256 {digest} but got {got}")));
     }
     Ok(())
 }
 
-pub(crate) fn parse<T: std::str::FromStr>(text: &str, what: &str) -> Result<T, Fault> {
-    text.parse().map_err(|_| Fault::Vector(format!("{what} is not a valid one")))
-}
-
 /// Opens the folder of evidence files.
 #[cfg(unix)]
-fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Fault> {
+fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, VectorFault> {
     let folder = countersign_action_proposal::EvidenceFolder::open(path)
-        .map_err(|error| Fault::Runner(format!("`{}`: {}", path.display(), chain(&error))))?;
+        .map_err(|error| VectorFault::Runner(format!("`{}`: {}", path.display(), chain(&error))))?;
     Ok(Arc::new(folder))
 }
 
 #[cfg(not(unix))]
-fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, Fault> {
-    Err(Fault::Runner(format!("`{}`: evidence folders need a Unix system", path.display())))
+fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, VectorFault> {
+    Err(VectorFault::Runner(format!("`{}`: evidence folders need a Unix system", path.display())))
 }

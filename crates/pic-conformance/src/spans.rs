@@ -10,9 +10,9 @@ use serde::de::{Deserialize, IgnoredAny};
 
 /// An object, each member with its own text. Names are unique.
 #[derive(Debug, Default)]
-pub(crate) struct Spans<'a>(HashMap<String, &'a str>);
+pub(crate) struct MemberTexts<'a>(HashMap<String, &'a str>);
 
-impl<'a> Spans<'a> {
+impl<'a> MemberTexts<'a> {
     /// Splits an object that is the whole text. The text must be valid JSON.
     pub(crate) fn split(text: &'a str) -> Result<Self, String> {
         let mut members = HashMap::new();
@@ -52,18 +52,18 @@ fn take<'a, T: Deserialize<'a>>(text: &'a str) -> Result<(T, &'a str), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Spans;
+    use super::MemberTexts;
 
     #[test]
     fn members_keep_their_text() {
         let text =
             " {\"a\" : {\"x\":1,\"x\":2.0} ,\n\"b\\u0063\":\"\\ud800}\", \"d\":-1e400,\"e\":null,\"f\":[ ]} ";
-        let spans = Spans::split(text).unwrap();
+        let spans = MemberTexts::split(text).unwrap();
         let told = ["a", "bc", "d", "e", "f", "x"].map(|name| spans.text(name));
         let own = ["{\"x\":1,\"x\":2.0}", "\"\\ud800}\"", "-1e400", "null", "[ ]"];
         assert_eq!(told[..5], own.map(Some));
         assert_eq!(told[5], None);
-        assert!(Spans::split("{}").unwrap().text("a").is_none());
+        assert!(MemberTexts::split("{}").unwrap().text("a").is_none());
         assert!(spans.object("e").unwrap().text("a").is_none());
     }
 
@@ -79,7 +79,7 @@ mod tests {
             "{\"a\":1",
             "{\"a\":",
         ] {
-            assert!(Spans::split(text).is_err(), "{text}");
+            assert!(MemberTexts::split(text).is_err(), "{text}");
         }
     }
 

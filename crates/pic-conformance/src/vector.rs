@@ -4,8 +4,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
 use crate::manifest::{Expected, Mode, VectorEntry, is_plain};
-use crate::report::Fault;
-use crate::spans::Spans;
+use crate::report::VectorFault;
+use crate::spans::MemberTexts;
 
 /// The folder of the evidence, as vectors name it from the root of the reference's repository.
 const ARTIFACTS: &str = "conformance/artifacts";
@@ -13,17 +13,17 @@ const ARTIFACTS: &str = "conformance/artifacts";
 /// One vector file. Its other members are documentation.
 #[derive(Debug)]
 pub(crate) struct Vector<'a> {
-    pub(crate) said: Said,
+    pub(crate) said: VectorMembers,
     /// The text of every member.
-    spans: Spans<'a>,
+    spans: MemberTexts<'a>,
     /// The texts of the members of `options` and `call`.
-    options: Spans<'a>,
-    call: Spans<'a>,
+    options: MemberTexts<'a>,
+    call: MemberTexts<'a>,
 }
 
 /// The members that are read as values.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct VectorMembers {
     id: String,
     mode: Option<Mode>,
     expected: Option<Expected>,
@@ -37,7 +37,7 @@ pub(crate) struct Said {
     keyring_text: Option<String>,
     policy_text: Option<String>,
     live_args_text: Option<String>,
-    pub(crate) call: Option<Call>,
+    pub(crate) call: Option<CallMembers>,
     pub(crate) audience: Option<String>,
     pub(crate) now: Option<String>,
     #[serde(default)]
@@ -76,7 +76,7 @@ pub(crate) struct Options {
 /// Facts of the call that the gate would know.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Call {
+pub(crate) struct CallMembers {
     pub(crate) tool: Option<String>,
     pub(crate) server: Option<String>,
     #[serde(rename = "args")]
@@ -98,14 +98,15 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Op
 
 impl<'a> Vector<'a> {
     /// Reads a vector file and compares it with its entry in the manifest.
-    pub(crate) fn read(bytes: &'a [u8], entry: &VectorEntry, profile: Profile) -> Result<Self, Fault> {
+    pub(crate) fn read(bytes: &'a [u8], entry: &VectorEntry, profile: Profile) -> Result<Self, VectorFault> {
         let text = std::str::from_utf8(bytes).map_err(|_| invalid("not UTF-8"))?;
-        let said: Said = serde_json::from_str(text).map_err(|error| Fault::Vector(error.to_string()))?;
-        let spans = Spans::split(text).map_err(Fault::Vector)?;
-        let options = spans.object("options").map_err(Fault::Vector)?;
-        let call = spans.object("call").map_err(Fault::Vector)?;
+        let said: VectorMembers =
+            serde_json::from_str(text).map_err(|error| VectorFault::Vector(error.to_string()))?;
+        let spans = MemberTexts::split(text).map_err(VectorFault::Vector)?;
+        let options = spans.object("options").map_err(VectorFault::Vector)?;
+        let call = spans.object("call").map_err(VectorFault::Vector)?;
         let vector = Self { said, spans, options, call };
-        vector.said.check(entry).map_err(|what| Fault::Drift(what.to_owned()))?;
+        vector.said.check(entry).map_err(|what| VectorFault::Drift(what.to_owned()))?;
         if vector.said.profile.as_deref().is_some_and(|name| name != profile.as_str()) {
             return Err(invalid("the vector is for another profile"));
         }
@@ -118,17 +119,17 @@ impl<'a> Vector<'a> {
     }
 
     /// The proposal's bytes as received, if there is a proposal.
-    pub(crate) fn proposal(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn proposal(&self) -> Result<Option<&[u8]>, VectorFault> {
         one_of(self.spans.text("proposal"), self.said.proposal_text.as_deref(), "proposal")
     }
 
     /// The keyring's bytes, if there is one.
-    pub(crate) fn keyring(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn keyring(&self) -> Result<Option<&[u8]>, VectorFault> {
         one_of(unless_null(self.spans.text("embedded_keyring")), self.said.keyring_text.as_deref(), "keyring")
     }
 
     /// The policy's bytes, if there is one.
-    pub(crate) fn policy(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn policy(&self) -> Result<Option<&[u8]>, VectorFault> {
         one_of(unless_null(self.options.text("policy")), self.said.policy_text.as_deref(), "policy")
     }
 
@@ -139,12 +140,12 @@ impl<'a> Vector<'a> {
     }
 
     /// The live call's arguments as received, if there is a live call.
-    pub(crate) fn live_args(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn live_args(&self) -> Result<Option<&[u8]>, VectorFault> {
         one_of(self.spans.text("live_args"), self.said.live_args_text.as_deref(), "live_args")
     }
 
     /// The arguments that the gate would bind: those of `call`, or else the live ones.
-    pub(crate) fn args(&self) -> Result<Option<&[u8]>, Fault> {
+    pub(crate) fn args(&self) -> Result<Option<&[u8]>, VectorFault> {
         match self.call.text("args") {
             Some(args) => Ok(Some(args.as_bytes())),
             None => self.live_args(),
@@ -171,7 +172,7 @@ impl<'a> Vector<'a> {
     }
 
     /// The evidence folder, relative to the suite's artifacts; empty for the artifacts folder itself.
-    pub(crate) fn evidence_folder(&self) -> Result<Option<&str>, Fault> {
+    pub(crate) fn evidence_folder(&self) -> Result<Option<&str>, VectorFault> {
         let Some(named) = self.said.options.as_ref().and_then(|options| options.evidence_root_dir.as_deref())
         else {
             return Ok(None);
@@ -192,18 +193,22 @@ fn unless_null(text: Option<&str>) -> Option<&str> {
     text.filter(|text| *text != "null")
 }
 
-fn one_of<'v>(value: Option<&'v str>, text: Option<&'v str>, what: &str) -> Result<Option<&'v [u8]>, Fault> {
+fn one_of<'v>(
+    value: Option<&'v str>,
+    text: Option<&'v str>,
+    what: &str,
+) -> Result<Option<&'v [u8]>, VectorFault> {
     if value.is_some() && text.is_some() {
-        return Err(Fault::Vector(format!("{what} is there twice")));
+        return Err(VectorFault::Vector(format!("{what} is there twice")));
     }
     Ok(value.or(text).map(str::as_bytes))
 }
 
-pub(crate) fn invalid(what: &str) -> Fault {
-    Fault::Vector(what.to_owned())
+pub(crate) fn invalid(what: &str) -> VectorFault {
+    VectorFault::Vector(what.to_owned())
 }
 
-impl Said {
+impl VectorMembers {
     fn check(&self, entry: &VectorEntry) -> Result<(), &'static str> {
         if self.id != entry.id {
             return Err("the file has another id than the manifest");

@@ -31,7 +31,7 @@ const REFUSED_LABEL: &str = "countersign/ask-1/unicode-17.0.0/refused";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(try_from = "Wire", into = "Wire")]
+#[serde(try_from = "WirePin", into = "WirePin")]
 pub struct PinnedAsk {
     session: SessionId,
     digest: Digest,
@@ -140,7 +140,7 @@ fn refused_digest(text: &str, session: &SessionId) -> Digest {
 /// Wire form of a pin.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct WirePin {
     recipe: String,
     unicode: String,
     session: SessionId,
@@ -158,22 +158,22 @@ enum WireError {
     Times,
 }
 
-impl TryFrom<Wire> for PinnedAsk {
+impl TryFrom<WirePin> for PinnedAsk {
     type Error = WireError;
 
-    fn try_from(wire: Wire) -> Result<Self, WireError> {
+    fn try_from(wire: WirePin) -> Result<Self, WireError> {
         if wire.recipe != RECIPE || wire.unicode != UNICODE_VERSION {
             return Err(WireError::Recipe);
         }
         if wire.expires <= wire.issued {
             return Err(WireError::Times);
         }
-        let Wire { session, digest, issued, expires, .. } = wire;
+        let WirePin { session, digest, issued, expires, .. } = wire;
         Ok(Self { session, digest, issued, expires })
     }
 }
 
-impl From<PinnedAsk> for Wire {
+impl From<PinnedAsk> for WirePin {
     fn from(pin: PinnedAsk) -> Self {
         let PinnedAsk { session, digest, issued, expires } = pin;
         Self { recipe: RECIPE.into(), unicode: UNICODE_VERSION.into(), session, digest, issued, expires }

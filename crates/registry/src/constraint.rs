@@ -15,12 +15,12 @@ use crate::place::ArgPlace;
 #[serde(try_from = "ConstraintFields", into = "ConstraintFields")]
 pub struct Constraint {
     fields: ConstraintFields,
-    rule: Rule,
+    rule: CompiledRule,
 }
 
 /// Compiled form, so that a call costs only comparisons.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Rule {
+enum CompiledRule {
     Path(PathRule),
     Url(UrlRule),
     Email(EmailRule),
@@ -137,9 +137,9 @@ impl Constraint {
 
     fn fits_text(&self, text: &str) -> bool {
         match &self.rule {
-            Rule::Path(rule) => rule.fits(text),
-            Rule::Url(rule) => rule.fits(text),
-            Rule::Email(rule) => rule.fits(text),
+            CompiledRule::Path(rule) => rule.fits(text),
+            CompiledRule::Url(rule) => rule.fits(text),
+            CompiledRule::Email(rule) => rule.fits(text),
         }
     }
 }
@@ -149,9 +149,9 @@ impl TryFrom<ConstraintFields> for Constraint {
 
     fn try_from(fields: ConstraintFields) -> Result<Self, ConstraintError> {
         let rule = match &fields {
-            ConstraintFields::PathWithin(path) => Rule::Path(PathRule::new(&path.roots)?),
-            ConstraintFields::Url(url) => Rule::Url(UrlRule::new(&url.schemes, &url.hosts)?),
-            ConstraintFields::EmailDomain(email) => Rule::Email(EmailRule::new(&email.domains)?),
+            ConstraintFields::PathWithin(path) => CompiledRule::Path(PathRule::new(&path.roots)?),
+            ConstraintFields::Url(url) => CompiledRule::Url(UrlRule::new(&url.schemes, &url.hosts)?),
+            ConstraintFields::EmailDomain(email) => CompiledRule::Email(EmailRule::new(&email.domains)?),
         };
         Ok(Self { fields, rule })
     }

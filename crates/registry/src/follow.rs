@@ -66,12 +66,12 @@ impl RefreshError {
 countersign_core::coded!(RefreshError);
 
 /// Callback for failures.
-pub(crate) type Report = Box<dyn Fn(&RefreshError) + Send + Sync>;
+pub(crate) type ReportFailure = Box<dyn Fn(&RefreshError) + Send + Sync>;
 
 /// File that a registry is loaded from, with the state of the last attempt.
 pub(crate) struct RegistryFile {
     path: PathBuf,
-    report: Report,
+    report: ReportFailure,
     tried: Mutex<Tried>,
 }
 
@@ -80,12 +80,12 @@ struct Tried {
     /// Last attempt; `None` if the next call of [`look`](RegistryFile::look) must read the file in any case.
     last: Option<Try>,
     /// Last reported failure, with the state of the file.
-    reported: Option<(Option<Stamp>, &'static str)>,
+    reported: Option<(Option<FileStamp>, &'static str)>,
 }
 
 #[derive(Debug)]
 struct Try {
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     at: Timestamp,
     /// Wait before the next attempt, in milliseconds; `None` if it would fail the same way.
     wait: Option<u32>,
@@ -105,7 +105,7 @@ impl fmt::Debug for RegistryFile {
 }
 
 /// Way to load the registry at one attempt.
-pub(crate) enum Attempt<'a> {
+pub(crate) enum LoadAttempt<'a> {
     /// Read the file and load its content.
     Read(&'a Path),
     /// Store the mark of the registry verified before.
@@ -113,7 +113,7 @@ pub(crate) enum Attempt<'a> {
 }
 
 impl RegistryFile {
-    pub(crate) fn new(path: PathBuf, report: Report) -> Self {
+    pub(crate) fn new(path: PathBuf, report: ReportFailure) -> Self {
         Self { path, report, tried: Mutex::default() }
     }
 
@@ -123,19 +123,19 @@ impl RegistryFile {
         &self,
         now: Timestamp,
         pending: impl Fn() -> Option<u64>,
-        attempt: impl FnOnce(Attempt<'_>) -> Result<u64, RefreshError>,
+        attempt: impl FnOnce(LoadAttempt<'_>) -> Result<u64, RefreshError>,
     ) {
         // why: held while loading, so that no concurrent call is decided by the previous registry.
         let mut tried = self.tried.lock();
         // why: taken before the file is read. If the file changes in between, the next look sees another stamp.
-        let stamp = Stamp::at(&self.path);
+        let stamp = FileStamp::at(&self.path);
         let last = tried.last.as_ref().filter(|last| last.stamp == stamp);
         if last.is_some_and(|last| !last.is_due(now)) {
             return;
         }
         let waited = last.and_then(|last| last.wait);
         let confirms = waited.is_some() && pending().is_some();
-        let done = attempt(if confirms { Attempt::Confirm } else { Attempt::Read(&self.path) });
+        let done = attempt(if confirms { LoadAttempt::Confirm } else { LoadAttempt::Read(&self.path) });
         let done = done.map_err(|error| match pending() {
             Some(version) => RefreshError::Unstored { version, source: Box::new(error) },
             None => error,
@@ -160,14 +160,14 @@ impl RegistryFile {
 
 /// Distinguishes states of a file without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     len: u64,
     modified: Option<std::time::SystemTime>,
     #[cfg(unix)]
     identity: (u64, u64, i64, i64),
 }
 
-impl Stamp {
+impl FileStamp {
     fn at(path: &Path) -> Option<Self> {
         #[cfg(unix)]
         use std::os::unix::fs::MetadataExt as _;

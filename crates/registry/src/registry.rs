@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 
 use crate::agent_entry::AgentEntry;
 use crate::contract::SessionContract;
-use crate::follow::{Attempt, RefreshError, RegistryFile};
+use crate::follow::{LoadAttempt, RefreshError, RegistryFile};
 use crate::load::{LoadOptions, MAX_TRIES, RegistryError, accept};
 use crate::mark::{HighWaterStore, MarkError};
 use crate::negotiate::{NegotiateError, NegotiationRequest};
 use crate::snapshot::RegistrySnapshot;
-use crate::view::{Pending, RegistryView};
+use crate::view::{PendingRegistry, RegistryView};
 
 /// Registry in force. A newer one can replace it.
 ///
@@ -83,7 +83,7 @@ impl CapabilityRegistry {
                 if stored.is_ok() {
                     self.put(Arc::new(snapshot), None);
                 } else if snapshot.digest() != seen.snapshot().digest() {
-                    let pending = Pending { snapshot, envelope: bytes.to_owned() };
+                    let pending = PendingRegistry { snapshot, envelope: bytes.to_owned() };
                     self.put(Arc::clone(seen.snapshot_arc()), Some(Arc::new(pending)));
                 }
                 return stored.map(|()| version).map_err(RegistryError::from);
@@ -126,8 +126,8 @@ impl CapabilityRegistry {
         let Some(file) = self.file.get() else { return };
         let pending = || self.view().pending_version();
         file.look(now, pending, |attempt| match attempt {
-            Attempt::Confirm => Ok(self.confirm(now)?),
-            Attempt::Read(path) => {
+            LoadAttempt::Confirm => Ok(self.confirm(now)?),
+            LoadAttempt::Read(path) => {
                 let max = u64::try_from(self.options.max_bytes()).unwrap_or(u64::MAX);
                 Ok(self.reload(&read_trusted(path, max)?, now)?)
             }
@@ -135,7 +135,7 @@ impl CapabilityRegistry {
     }
 
     /// Puts a snapshot into force and keeps this process's revocations. Requires the lock.
-    fn put(&self, snapshot: Arc<RegistrySnapshot>, pending: Option<Arc<Pending>>) {
+    fn put(&self, snapshot: Arc<RegistrySnapshot>, pending: Option<Arc<PendingRegistry>>) {
         let revoked = Arc::clone(self.view.load().revoked());
         self.view.store(Arc::new(RegistryView::new(snapshot, pending, revoked, self.options.max_age())));
     }

@@ -106,7 +106,7 @@ pub(crate) fn branches_back(schema: &Value) -> bool {
 
 /// Role of a container at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ContainerRole {
     /// A schema, or a list of schemas for one value.
     Schema,
     /// Schemas under names that are not keywords, or a list of schemas for several values.
@@ -130,28 +130,34 @@ impl Uses {
         let count = graph.len();
         let mut uses = Self { in_place: vec![Vec::new(); count], inside: vec![Vec::new(); count] };
         let mut kinds = vec![None; count];
-        let mut waiting = vec![(0, Kind::Schema)];
+        let mut waiting = vec![(0, ContainerRole::Schema)];
         while let Some((number, kind)) = waiting.pop() {
             set(&mut kinds, number, Some(kind));
             for (name, to) in graph.contained(number) {
                 let (below, in_place) = match (kind, name) {
-                    (Kind::Apart, _) => (Kind::Schema, false),
-                    (Kind::Together, _) | (Kind::Schema, None) => (Kind::Schema, true),
-                    (Kind::Schema, Some("const" | "enum" | "default" | "examples")) => continue,
-                    (Kind::Schema, Some("$defs" | "definitions")) => {
-                        waiting.push((to, Kind::Named));
+                    (ContainerRole::Apart, _) => (ContainerRole::Schema, false),
+                    (ContainerRole::Together, _) | (ContainerRole::Schema, None) => {
+                        (ContainerRole::Schema, true)
+                    }
+                    (ContainerRole::Schema, Some("const" | "enum" | "default" | "examples")) => continue,
+                    (ContainerRole::Schema, Some("$defs" | "definitions")) => {
+                        waiting.push((to, ContainerRole::Named));
                         continue;
                     }
-                    (Kind::Named, _) => {
-                        waiting.push((to, Kind::Schema));
+                    (ContainerRole::Named, _) => {
+                        waiting.push((to, ContainerRole::Schema));
                         continue;
                     }
-                    (Kind::Schema, Some("properties" | "patternProperties")) => (Kind::Apart, false),
-                    (Kind::Schema, Some("dependentSchemas" | "dependencies")) => (Kind::Together, true),
-                    (Kind::Schema, Some(name)) if APPLY_INSIDE.contains(&name) => {
-                        (if graph.is_list(to) { Kind::Apart } else { Kind::Schema }, false)
+                    (ContainerRole::Schema, Some("properties" | "patternProperties")) => {
+                        (ContainerRole::Apart, false)
                     }
-                    (Kind::Schema, Some(_)) => (Kind::Schema, true),
+                    (ContainerRole::Schema, Some("dependentSchemas" | "dependencies")) => {
+                        (ContainerRole::Together, true)
+                    }
+                    (ContainerRole::Schema, Some(name)) if APPLY_INSIDE.contains(&name) => {
+                        (if graph.is_list(to) { ContainerRole::Apart } else { ContainerRole::Schema }, false)
+                    }
+                    (ContainerRole::Schema, Some(_)) => (ContainerRole::Schema, true),
                 };
                 let edges = if in_place { &mut uses.in_place } else { &mut uses.inside };
                 push(edges, number, [to]);
@@ -160,17 +166,18 @@ impl Uses {
         }
         // The target of a reference is a schema, whatever role it seems to have at its place.
         let targets = (0..count).flat_map(|number| graph.referred(number));
-        let mut odd: Vec<_> = targets.filter(|to| kinds.get(*to) != Some(&Some(Kind::Schema))).collect();
+        let mut odd: Vec<_> =
+            targets.filter(|to| kinds.get(*to) != Some(&Some(ContainerRole::Schema))).collect();
         while let Some(number) = odd.pop() {
-            if kinds.get(number) == Some(&Some(Kind::Schema)) {
+            if kinds.get(number) == Some(&Some(ContainerRole::Schema)) {
                 continue;
             }
-            set(&mut kinds, number, Some(Kind::Schema));
+            set(&mut kinds, number, Some(ContainerRole::Schema));
             let below: Vec<_> = graph.contained(number).map(|(_, to)| to).collect();
             odd.extend(&below);
             push(&mut uses.in_place, number, below);
         }
-        for number in (0..count).filter(|number| kinds.get(*number) == Some(&Some(Kind::Schema))) {
+        for number in (0..count).filter(|number| kinds.get(*number) == Some(&Some(ContainerRole::Schema))) {
             push(&mut uses.in_place, number, graph.referred(number));
         }
         uses
@@ -215,7 +222,7 @@ struct Applied {
 }
 
 /// Container on the current path, with its size so far.
-struct Step {
+struct OpenContainer {
     number: usize,
     next: usize,
     nodes: usize,
@@ -224,7 +231,7 @@ struct Step {
     leads_back: bool,
 }
 
-impl Step {
+impl OpenContainer {
     const fn at(number: usize) -> Self {
         Self { number, next: 0, nodes: 1, levels: 1, leads_back: false }
     }
@@ -256,8 +263,8 @@ impl Walk<'_> {
         if let Some(done) = self.done.get(start).copied().flatten() {
             return Ok(done);
         }
-        let mut path: Vec<Step> = Vec::new();
-        let mut step = Step::at(start);
+        let mut path: Vec<OpenContainer> = Vec::new();
+        let mut step = OpenContainer::at(start);
         self.enter(start);
         loop {
             let next = self.applied.get(step.number).and_then(|edges| edges.get(step.next)).copied();
@@ -285,7 +292,7 @@ impl Walk<'_> {
                 return Err(too_large("levels for one value, references followed", MAX_LEVELS));
             } else {
                 self.enter(to);
-                path.push(std::mem::replace(&mut step, Step::at(to)));
+                path.push(std::mem::replace(&mut step, OpenContainer::at(to)));
             }
         }
     }

@@ -22,12 +22,12 @@ pub(crate) const fn too_large(what: &'static str, max: usize) -> ContentError {
 /// Objects and arrays of a schema, by number, with their edges.
 #[derive(Debug, Default)]
 pub(crate) struct Graph<'s> {
-    nodes: Vec<Node<'s>>,
+    nodes: Vec<SchemaNode<'s>>,
     numbers: HashMap<*const Value, usize>,
 }
 
 #[derive(Debug)]
-struct Node<'s> {
+struct SchemaNode<'s> {
     value: &'s Value,
     edges: Vec<Edge>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Size {
 
 /// State of the walk at a node.
 #[derive(Clone, Copy, Debug)]
-enum Seen {
+enum WalkState {
     Not,
     Open,
     Done(Size),
@@ -94,7 +94,7 @@ impl<'s> Graph<'s> {
             if number >= MAX_NODES {
                 return Err(too_large("objects and lists", MAX_NODES));
             }
-            graph.nodes.push(Node { value, edges: Vec::new() });
+            graph.nodes.push(SchemaNode { value, edges: Vec::new() });
             graph.numbers.insert(std::ptr::from_ref(value), number);
             graph.link(parent, number, false);
             match value {
@@ -200,34 +200,34 @@ impl<'s> Graph<'s> {
     /// reference leads back.
     pub(crate) fn measure(&self) -> (Size, bool) {
         let mut leads_back = false;
-        let mut seen = vec![Seen::Not; self.nodes.len()];
+        let mut seen = vec![WalkState::Not; self.nodes.len()];
         let mut path = vec![(0, Size { nodes: 1, levels: 1, references: 0 }, 0)];
-        set(&mut seen, 0, Seen::Open);
+        set(&mut seen, 0, WalkState::Open);
         while let Some((number, mut size, next)) = path.pop() {
             let Some(edge) = self.nodes.get(number).and_then(|node| node.edges.get(next)) else {
-                set(&mut seen, number, Seen::Done(size));
+                set(&mut seen, number, WalkState::Done(size));
                 continue;
             };
-            match seen.get(edge.to).copied().unwrap_or(Seen::Open) {
-                Seen::Not => {
+            match seen.get(edge.to).copied().unwrap_or(WalkState::Open) {
+                WalkState::Not => {
                     // Return to this edge after its target is done.
                     path.push((number, size, next));
                     path.push((edge.to, Size { nodes: 1, levels: 1, references: 0 }, 0));
-                    set(&mut seen, edge.to, Seen::Open);
+                    set(&mut seen, edge.to, WalkState::Open);
                     continue;
                 }
                 // A reference back to an ancestor counts once.
-                Seen::Open => {
+                WalkState::Open => {
                     leads_back = true;
                     size.add(Size::default(), *edge);
                 }
-                Seen::Done(below) => size.add(below, *edge),
+                WalkState::Done(below) => size.add(below, *edge),
             }
             path.push((number, size, next.saturating_add(1)));
         }
         match seen.first() {
-            Some(Seen::Done(size)) => (*size, leads_back),
-            Some(Seen::Not | Seen::Open) | None => (Size::default(), leads_back),
+            Some(WalkState::Done(size)) => (*size, leads_back),
+            Some(WalkState::Not | WalkState::Open) | None => (Size::default(), leads_back),
         }
     }
 }
@@ -241,7 +241,7 @@ impl Size {
     }
 }
 
-fn set(seen: &mut [Seen], number: usize, state: Seen) {
+fn set(seen: &mut [WalkState], number: usize, state: WalkState) {
     if let Some(slot) = seen.get_mut(number) {
         *slot = state;
     }

@@ -37,7 +37,7 @@ countersign_core::coded!(AgentError);
 
 /// Verified registry whose mark is not stored yet. Its revocations count, and it allows nothing.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingRegistry {
     pub(crate) snapshot: RegistrySnapshot,
     /// Signed bytes, to be verified again when the mark can be stored.
     pub(crate) envelope: Vec<u8>,
@@ -47,7 +47,7 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 pub struct RegistryView {
     snapshot: Arc<RegistrySnapshot>,
-    pending: Option<Arc<Pending>>,
+    pending: Option<Arc<PendingRegistry>>,
     revoked: Arc<BTreeSet<AgentId>>,
     max_age: Millis,
     age: Age,
@@ -63,7 +63,7 @@ enum Age {
 impl RegistryView {
     pub(crate) const fn new(
         snapshot: Arc<RegistrySnapshot>,
-        pending: Option<Arc<Pending>>,
+        pending: Option<Arc<PendingRegistry>>,
         revoked: Arc<BTreeSet<AgentId>>,
         max_age: Millis,
     ) -> Self {
@@ -150,7 +150,7 @@ impl RegistryView {
         self.pending.as_ref().map_or(&self.snapshot, |pending| &pending.snapshot)
     }
 
-    pub(crate) const fn pending(&self) -> Option<&Arc<Pending>> {
+    pub(crate) const fn pending(&self) -> Option<&Arc<PendingRegistry>> {
         self.pending.as_ref()
     }
 

@@ -103,11 +103,11 @@ pub struct Submission<'a> {
     size: u64,
     cosigned: u64,
     request: AddCheckpoint,
-    turn: Turn,
+    turn: Exchange,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum Exchange {
     First,
     Last,
 }
@@ -158,7 +158,7 @@ impl<'a> Submission<'a> {
             return Err(SubmissionError::Ahead);
         }
         let request = request(&mut prove, note, cosigned, size)?;
-        Ok(Self { prove: Box::new(prove), note, witness, size, cosigned, request, turn: Turn::First })
+        Ok(Self { prove: Box::new(prove), note, witness, size, cosigned, request, turn: Exchange::First })
     }
 
     /// Body of the request.
@@ -232,11 +232,11 @@ impl<'a> Submission<'a> {
                 SubmissionError::Answer
             });
         }
-        if self.turn == Turn::Last {
+        if self.turn == Exchange::Last {
             return Err(SubmissionError::Busy);
         }
         self.request = request(&mut *self.prove, self.note, size, self.size)?;
-        self.turn = Turn::Last;
+        self.turn = Exchange::Last;
         Ok(())
     }
 }

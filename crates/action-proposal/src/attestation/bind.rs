@@ -2,7 +2,7 @@ use countersign_canonical_json::ValueRef;
 use countersign_core::{Audience, Digest, ImpactClass, Millis, SpentId, Timestamp};
 use countersign_keys::VerifyingKey;
 
-use super::members::{Broken, Member, Members};
+use super::members::{Broken, Member, ProposalMembers};
 use crate::evidence::SingleUse;
 use crate::keyring::EvidenceKey;
 use crate::{ActionProposal, EvidenceKeyring, Profile, ProposedCall, SignatureEntry};
@@ -45,7 +45,7 @@ pub(super) fn check(
     rules: &AttestationRules<'_>,
     now: Timestamp,
 ) -> Result<Option<SingleUse>, Broken> {
-    let members = Members::of(object);
+    let members = ProposalMembers::of(object);
     let strict = rules.profile == Profile::Strict;
     let binds = |member: Member<'_>| strict || member.is_there();
     bind_to_proposal(&members, proposal)?;
@@ -93,7 +93,7 @@ fn spent_id(key: &VerifyingKey, nonce: &str) -> SpentId {
 }
 
 /// Compares the members that every profile compares.
-fn bind_to_proposal(members: &Members<'_>, proposal: &ActionProposal) -> Result<(), Broken> {
+fn bind_to_proposal(members: &ProposalMembers<'_>, proposal: &ActionProposal) -> Result<(), Broken> {
     members.tool.must_be(Some(proposal.tool()))?;
     members.impact.must_be(Some(proposal.impact().as_str()))?;
     members.provenance_ids.must_be_list(proposal.provenance().iter().map(|input| input.id()))?;
@@ -112,7 +112,7 @@ fn check_end(expires: Member<'_>, now: Timestamp) -> Result<(), Broken> {
 /// Checks that the attestation is fresh and ends. Returns its time of issue, and the first moment at which it expires
 /// or exceeds its allowed age.
 fn check_times(
-    members: &Members<'_>,
+    members: &ProposalMembers<'_>,
     rules: &AttestationRules<'_>,
     now: Timestamp,
 ) -> Result<(Timestamp, Timestamp), Broken> {
@@ -136,7 +136,7 @@ fn check_times(
 
 /// Compares the members that bind the call: those for which `binds` returns `true`.
 fn bind_to_call<'a>(
-    members: &Members<'a>,
+    members: &ProposalMembers<'a>,
     call: &ProposedCall<'_>,
     binds: impl Fn(Member<'a>) -> bool,
 ) -> Result<(), Broken> {

@@ -122,7 +122,7 @@ macro_rules! members {
     ($($field:ident = $name:literal),+ $(,)?) => {
         /// Members of an attestation object. why: filled in one walk, which is faster than a look-up per member.
         #[derive(Debug)]
-        pub(super) struct Members<'a> {
+        pub(super) struct ProposalMembers<'a> {
             $(pub(super) $field: Member<'a>,)+
             /// Whether there is any other member.
             pub(super) unknown: bool,
@@ -130,7 +130,7 @@ macro_rules! members {
             pub(super) unknown_extension: bool,
         }
 
-        impl<'a> Members<'a> {
+        impl<'a> ProposalMembers<'a> {
             pub(super) fn of(object: ValueRef<'a>) -> Self {
                 let mut members = Self {
                     $($field: Member { place: concat!("payload/", $name), value: None },)+

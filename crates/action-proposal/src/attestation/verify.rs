@@ -29,8 +29,8 @@ pub(crate) fn verify_entry(
     rules: &AttestationRules<'_>,
     now: Timestamp,
 ) -> Result<VerifiedSignature, Broken> {
-    let payload = Payload::read(&entry.payload, rules.payload_bytes)?;
-    if rules.profile == Profile::Strict && matches!(payload, Payload::Opaque(_)) {
+    let payload = EntryPayload::read(&entry.payload, rules.payload_bytes)?;
+    if rules.profile == Profile::Strict && matches!(payload, EntryPayload::Opaque(_)) {
         return Err(Broken::new("payload", "must be an attestation object"));
     }
     let key = active_key(entry, rules, now)?;
@@ -42,8 +42,10 @@ pub(crate) fn verify_entry(
     key.key.verify(payload.signed_bytes(), &signature).map_err(invalid)?;
 
     let attestation = match &payload {
-        Payload::Opaque(_) => None,
-        Payload::Attestation(object) => bind::check(object.value(), entry, key, proposal, call, rules, now)?,
+        EntryPayload::Opaque(_) => None,
+        EntryPayload::Attestation(object) => {
+            bind::check(object.value(), entry, key, proposal, call, rules, now)?
+        }
     };
     Ok(VerifiedSignature {
         signed: payload.into_content(),
@@ -54,14 +56,14 @@ pub(crate) fn verify_entry(
 }
 
 /// Payload of an entry. Its mode decides which bytes were signed.
-enum Payload<'a> {
+enum EntryPayload<'a> {
     /// Attestation object. Its canonical form was signed, whatever its spelling.
     Attestation(Canonical),
     /// Any other text, signed as it is.
     Opaque(&'a str),
 }
 
-impl<'a> Payload<'a> {
+impl<'a> EntryPayload<'a> {
     /// Decides the mode. why: a text that another parser could take for an object is never opaque. Otherwise a fault
     /// in a signed object would hide it from every check.
     fn read(text: &'a str, most: usize) -> Result<Self, Broken> {

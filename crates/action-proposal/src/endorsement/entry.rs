@@ -32,12 +32,12 @@ pub struct EndorsedDigest {
     scope: KeyScope,
     args: Option<BoundArgs>,
     expires: Option<Timestamp>,
-    counted: Option<Counted>,
+    counted: Option<UseCount>,
 }
 
 /// Number of uses, and their times.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Counted {
+struct UseCount {
     uses: u32,
     issued: Timestamp,
     expires: Timestamp,
@@ -68,7 +68,7 @@ impl EndorsedDigest {
         let counted = match (uses, wire.issued, wire.expires) {
             (None, _, _) => None,
             (Some(uses), _, _) if !(1..=MAX_USES).contains(&uses) => return Err(EndorsementError::Uses),
-            (Some(uses), Some(issued), Some(expires)) => Some(Counted { uses, issued, expires }),
+            (Some(uses), Some(issued), Some(expires)) => Some(UseCount { uses, issued, expires }),
             // why: with the list's times, signing the list again would restore spent uses.
             (Some(_), _, _) => return Err(EndorsementError::NoTimes),
         };
@@ -166,7 +166,7 @@ impl EndorsedDigest {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UsesOfEntry {
     id: Digest,
-    counted: Counted,
+    counted: UseCount,
     /// First moment at which it no longer counts: its own end or its list's.
     ends: Timestamp,
 }
