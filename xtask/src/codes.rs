@@ -27,7 +27,7 @@ struct Code {
 }
 
 /// A variant of a type, or a type that is a struct (no variant).
-type Place = (String, Option<String>);
+type CodeOrigin = (String, Option<String>);
 
 /// Reads the codes of one crate.
 #[derive(Default)]
@@ -37,8 +37,8 @@ struct CodeReader {
     codes: BTreeSet<String>,
     /// Sentences that stand beside a code.
     beside: BTreeMap<String, BTreeSet<String>>,
-    code_of: BTreeMap<Place, String>,
-    sentence_of: BTreeMap<Place, String>,
+    code_of: BTreeMap<CodeOrigin, String>,
+    sentence_of: BTreeMap<CodeOrigin, String>,
 }
 
 /// Whether the text has the form of a code: capitals and digits, in words that `_` joins.
@@ -143,7 +143,7 @@ impl CodeReader {
         }
     }
 
-    fn note(&mut self, place: Place, text: String) {
+    fn note(&mut self, place: CodeOrigin, text: String) {
         if is_code(&text) {
             self.code_of.insert(place, text);
         } else {

@@ -7,8 +7,17 @@ use syn::visit::{self, Visit};
 
 use crate::house::SourceFile;
 
-/// Which files each file uses.
-type Arrows = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
+/// Which files each file uses, and by which names.
+type Arrows = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
+
+/// Files that use each other, directly or through others.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cycle {
+    /// The files, in the order of their paths.
+    pub(crate) files: Vec<PathBuf>,
+    /// Uses of one file of the cycle by another: who, whom, and by which names.
+    pub(crate) uses: Vec<(PathBuf, PathBuf, Vec<String>)>,
+}
 
 /// A name in a module.
 enum Name {
@@ -41,7 +50,7 @@ const MAX_STEPS: u8 = 32;
 
 /// The import cycles of one crate: files that use each other, directly or through others, largest cycle first.
 /// `files` has the crate's files without tests. Code inside a macro's brackets is not read.
-pub(crate) fn cycles(source: &Path, files: &[&SourceFile]) -> Vec<Vec<PathBuf>> {
+pub(crate) fn cycles(source: &Path, files: &[&SourceFile]) -> Vec<Cycle> {
     let by_path: BTreeMap<PathBuf, &syn::File> =
         files.iter().map(|file| (file.path.clone(), &file.syntax)).collect();
     let mut arrows = Arrows::new();
@@ -50,8 +59,8 @@ pub(crate) fn cycles(source: &Path, files: &[&SourceFile]) -> Vec<Vec<PathBuf>> 
         let Some(syntax) = by_path.get(&root) else { continue };
         let mut modules = Modules { files: &by_path, modules: Vec::new(), paths: Vec::new() };
         modules.add(None, &root, source, &syntax.items);
-        for (from, to) in modules.arrows() {
-            arrows.entry(from).or_default().insert(to);
+        for (from, to, name) in modules.arrows() {
+            arrows.entry(from).or_default().entry(to).or_default().insert(name);
         }
     }
     circles(&arrows)
@@ -119,12 +128,13 @@ impl Modules<'_> {
         }
     }
 
-    /// From which file to which.
-    fn arrows(&self) -> BTreeSet<(PathBuf, PathBuf)> {
+    /// From which file to which, and by which name.
+    fn arrows(&self) -> BTreeSet<(PathBuf, PathBuf, String)> {
         let found = self.paths.iter().filter_map(|(module, path)| {
             let from = &self.modules.get(*module)?.file;
             let to = self.resolve(*module, path, MAX_STEPS)?;
-            (from != to).then(|| (from.clone(), to.clone()))
+            let name = path.join("::");
+            (from != to).then(|| (from.clone(), to.clone(), name))
         });
         found.collect()
     }
@@ -232,7 +242,7 @@ fn whole(before: &[String], last: &syn::Ident) -> (Vec<String>, String) {
 }
 
 /// The strongly connected parts of more than one file, largest first. Small graphs: reachability from each file is enough.
-fn circles(arrows: &Arrows) -> Vec<Vec<PathBuf>> {
+fn circles(arrows: &Arrows) -> Vec<Cycle> {
     let all: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> =
         arrows.keys().map(|file| (file, reached(arrows, file))).collect();
     let mut found: BTreeSet<Vec<PathBuf>> = BTreeSet::new();
@@ -240,18 +250,29 @@ fn circles(arrows: &Arrows) -> Vec<Vec<PathBuf>> {
         let back = reaches.iter().filter(|other| all.get(**other).is_some_and(|back| back.contains(file)));
         found.insert(back.map(|other| (*other).clone()).collect());
     }
-    let mut found: Vec<Vec<PathBuf>> = found.into_iter().collect();
-    found.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+    let with_uses = |files: Vec<PathBuf>| Cycle { uses: uses(arrows, &files), files };
+    let mut found: Vec<Cycle> = found.into_iter().map(with_uses).collect();
+    found.sort_by_key(|circle| std::cmp::Reverse(circle.files.len()));
     found
+}
+
+/// The uses of one of these files by another.
+fn uses(arrows: &Arrows, files: &[PathBuf]) -> Vec<(PathBuf, PathBuf, Vec<String>)> {
+    let mut uses = Vec::new();
+    for from in files {
+        let used = arrows.get(from).into_iter().flatten().filter(|(to, _)| files.contains(to));
+        uses.extend(used.map(|(to, names)| (from.clone(), to.clone(), names.iter().cloned().collect())));
+    }
+    uses
 }
 
 /// The files that a file uses, directly or through others.
 fn reached<'a>(arrows: &'a Arrows, from: &PathBuf) -> BTreeSet<&'a PathBuf> {
     let mut reached = BTreeSet::new();
-    let mut open: Vec<&PathBuf> = arrows.get(from).into_iter().flatten().collect();
+    let mut open: Vec<&PathBuf> = arrows.get(from).into_iter().flat_map(BTreeMap::keys).collect();
     while let Some(file) = open.pop() {
         if reached.insert(file) {
-            open.extend(arrows.get(file).into_iter().flatten());
+            open.extend(arrows.get(file).into_iter().flat_map(BTreeMap::keys));
         }
     }
     reached
@@ -273,7 +294,7 @@ mod tests {
             .collect();
         let found = cycles(Path::new("src"), &files.iter().collect::<Vec<_>>());
         let name = |path: PathBuf| path.strip_prefix("src").unwrap().display().to_string();
-        found.into_iter().map(|cycle| cycle.into_iter().map(name).collect()).collect()
+        found.into_iter().map(|cycle| cycle.files.into_iter().map(name).collect()).collect()
     }
 
     const ROOT: (&str, &str) = ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;");
