@@ -10,7 +10,7 @@ use countersign_keys::state_file::LockWait;
 use crate::closing::parent_of_numbered;
 use crate::folder_disk::sync_folder;
 use crate::log_files::{FileSum, copy_file, remove, step, write_bytes};
-use crate::log_state::Stand;
+use crate::log_state::LogProgress;
 use crate::log_state::StateStore;
 use crate::segment::{list_segments, read_head, segment_name};
 use crate::{
@@ -166,7 +166,7 @@ pub fn archive_log(
     log.begin_at(next)?;
     for (other, known) in others {
         let gap = known.gap.filter(|gap| !past.gaps.contains(&gap.from));
-        let stand = Stand { gap, ..log.stand() };
+        let stand = LogProgress { gap, ..log.stand() };
         let set = &mut |states: &mut LogStates| states.set(log.key().origin(), next, &stand);
         other.update(LockWait::Start, set).map_err(state_failed(other))?;
         step().map_err(failed(&name))?;

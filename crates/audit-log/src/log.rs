@@ -37,7 +37,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::closing::require_not_closed;
 use crate::disk::Disk;
 use crate::line::{LINE, MAX_PREFIX, record_body};
-use crate::log_state::Stand;
+use crate::log_state::LogProgress;
 use crate::segment::{MAX_LINE, call_tag};
 use crate::{AuditError, AuditSink, FolderDisk, LogError, LogKey, RebuiltSide, Record, UnrecordedAnswer};
 use batch::MAX_BATCH;
@@ -343,10 +343,10 @@ impl Log {
     }
 
     /// Returns how far the log has come, for a state.
-    pub(crate) fn stand(&self) -> Stand {
+    pub(crate) fn stand(&self) -> LogProgress {
         let state = self.state.lock();
         let (size, note) = (state.synced_size, Arc::clone(&state.synced_note));
-        Stand { size, note, settled: state.calls.settled(size), gap: state.gaps.open() }
+        LogProgress { size, note, settled: state.calls.settled(size), gap: state.gaps.open() }
     }
 
     /// Runs the writer with the state unlocked. A disk that panics counts as failed, so that no waiting caller waits

@@ -39,7 +39,7 @@ pub struct KnownLog {
 
 /// Progress of a log, for its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stand {
+pub(crate) struct LogProgress {
     /// Size and note of the last synced checkpoint.
     pub(crate) size: u64,
     pub(crate) note: Arc<str>,
@@ -120,9 +120,9 @@ impl LogStates {
         self.0.iter().map(|log| log.origin.as_str())
     }
 
-    pub(crate) fn set(&mut self, origin: &KeyName, first: u64, stand: &Stand) {
+    pub(crate) fn set(&mut self, origin: &KeyName, first: u64, stand: &LogProgress) {
         self.remove(origin);
-        let Stand { size, note, settled, gap } = stand;
+        let LogProgress { size, note, settled, gap } = stand;
         let (origin, checkpoint) = (origin.as_str().to_owned(), (**note).to_owned());
         let (size, settled, gap) = (*size, Some(*settled), gap.clone());
         self.0.push(WireLog { origin, first, size, checkpoint, settled, gap });

@@ -13,7 +13,6 @@ mod minting;
 mod output;
 mod record_args;
 mod time;
-mod words;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use countersign_audit_log::Durability;
 use countersign_core::ToolId;
 use countersign_host::record::{RecordPlan, SegmentBytes};
@@ -12,7 +13,6 @@ use countersign_tlog::note::KeyName;
 use countersign_tool_gate::RecordedFields;
 
 use crate::failure::Failure;
-use crate::words::{Word, words};
 
 const DURABILITIES: &[Word<Durability>] = &[
     ("every", "It was written and synced alone", Durability::Every),
@@ -106,4 +106,17 @@ pub(crate) fn fields_of(options: &[ArgumentOption]) -> Result<RecordedFields, Fa
 fn segment_bytes(text: &str) -> Result<SegmentBytes, String> {
     let bytes: u64 = text.parse().map_err(|_| "not a number of bytes")?;
     Ok(SegmentBytes::try_from(bytes)?)
+}
+
+/// One value of an option: its word, its help and its meaning.
+pub(crate) type Word<T> = (&'static str, &'static str, T);
+
+/// Parses one of these words.
+pub(crate) fn words<T: Copy + Send + Sync + 'static>(
+    all: &'static [Word<T>],
+) -> impl TypedValueParser<Value = T> {
+    let values = all.iter().map(|(word, help, _)| PossibleValue::new(word).help(*help));
+    PossibleValuesParser::new(values).try_map(move |given| {
+        all.iter().find(|(word, ..)| *word == given).map(|(.., value)| *value).ok_or("not one of the words")
+    })
 }

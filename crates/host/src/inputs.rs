@@ -1,16 +1,20 @@
-//! Reads the operator's files: trust root, keyring, keys, tool definitions.
+//! Reads the operator's files: trust root, keyring, keys, tool definitions; and the registry again during a session.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use countersign_action_proposal::EvidenceKeyring;
+use countersign_audit_log::{AuditSink, Direction, GatewayRecord, Record};
 use countersign_canonical_json::{JsonError, Limits, Recipe, ValueRef, read};
-use countersign_core::{Digest, RunId, ServerName, Timestamp, ToolId};
+use countersign_core::{Digest, RunId, ServerName, SessionId, Timestamp, ToolId};
 use countersign_keys::file::read_server_secret;
 use countersign_keys::{Keyring, RunKeys, TrustRoot};
-use countersign_registry::definition_digest;
+use countersign_registry::{CapabilityRegistry, definition_digest};
 
-use crate::error::HostError;
+use crate::error::{HostError, chain};
 use crate::files::{REGISTRY_BYTES, TEXT_BYTES, read_file, read_trusted_file};
+use crate::report::Reporter;
+use crate::time::now;
 
 /// Reads a trust root.
 ///
@@ -73,4 +77,26 @@ pub fn malformed(error: &JsonError) -> HostError {
     let text = error.to_string();
     let place = text.strip_prefix(&format!("`{}` ", error.code())).unwrap_or(&text);
     HostError::new(error.code(), place)
+}
+
+/// Follows the registry file during a session. Failures are reported and recorded.
+pub(crate) fn follow_registry(
+    registry: &CapabilityRegistry,
+    path: PathBuf,
+    session: SessionId,
+    sink: Arc<dyn AuditSink>,
+    reporter: Reporter,
+) {
+    let about = path.display().to_string();
+    registry.follow(path, move |error| {
+        let failure = HostError::new(error.code(), chain(error)).about(&about);
+        let text = |why: &str| format!("the registry was not loaded again: {why}");
+        reporter.warn(failure.code(), &text(&failure.line()));
+        let time = now().unwrap_or(Timestamp::EPOCH);
+        let mut record = GatewayRecord::new(time, Direction::ToServer, failure.code());
+        record.session = Some(session.clone());
+        record.reason = Some(text(failure.message()).as_str().into());
+        // The gate notices a failing sink itself and refuses the call.
+        let _ = sink.record(&Record::Gateway(record));
+    });
 }

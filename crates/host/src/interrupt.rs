@@ -1,11 +1,14 @@
 //! Signals that end a verb in order: SIGTERM, SIGINT and SIGHUP, even if they were ignored at the start.
 
 use std::fmt;
+use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
 use crate::error::HostError;
-use crate::group::Group;
 
 /// Time limit for a call in flight after the first signal.
 pub const DRAIN: Duration = Duration::from_secs(1);
@@ -28,7 +31,7 @@ struct ReceivedSignals {
     count: u32,
     listeners: Vec<Box<dyn Fn() + Send>>,
     /// Servers to kill if the process cannot end in order.
-    groups: Vec<Arc<Group>>,
+    groups: Vec<Arc<ProcessGroup>>,
     /// Ends the process.
     last: Option<Box<dyn FnOnce(EndSignal) + Send>>,
 }
@@ -131,7 +134,7 @@ impl Interrupt {
     }
 
     /// Adds a group that is killed even if the process cannot end in order.
-    pub(crate) fn guard(&self, group: Arc<Group>) {
+    pub(crate) fn guard(&self, group: Arc<ProcessGroup>) {
         self.lock().groups.push(group);
     }
 
@@ -171,5 +174,55 @@ impl EndSignal {
 impl From<EndSignal> for HostError {
     fn from(signal: EndSignal) -> Self {
         Self::interrupted(format!("ended by {}", signal.name), signal.status())
+    }
+}
+
+/// The process group of a server.
+///
+/// INVARIANT: the group is signalled only until its leader is waited for. Until then no other process can have its
+/// number.
+#[derive(Debug)]
+pub(crate) struct ProcessGroup {
+    #[cfg(unix)]
+    leader: Mutex<Option<Pid>>,
+}
+
+#[cfg(unix)]
+impl ProcessGroup {
+    pub(crate) fn of(child: &Child) -> Self {
+        Self { leader: Mutex::new(Some(Pid::from_child(child))) }
+    }
+
+    /// Kills every process of the group.
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(leader) = *self.lock() {
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+
+    /// Returns `true` if the leader has ended, without reaping it.
+    pub(crate) fn leader_has_ended(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        self.lock().is_none_or(|leader| !matches!(waitid(WaitId::Pid(leader), look), Ok(None)))
+    }
+
+    /// Marks the leader as no longer safe to signal: it is waited for next.
+    pub(crate) fn forget(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Pid>> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(not(unix))]
+impl ProcessGroup {
+    pub(crate) const fn of(_: &Child) -> Self {
+        Self {}
     }
 }

@@ -16,8 +16,6 @@ pub mod entries;
 pub mod error;
 pub mod export;
 pub mod files;
-mod follow;
-mod group;
 mod high_water;
 #[cfg(feature = "http")]
 pub mod http;

@@ -14,8 +14,7 @@ use countersign_core::Millis;
 use rustix::process::Signal;
 
 use crate::error::HostError;
-use crate::group::Group;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, ProcessGroup};
 
 /// Time limit for a server to end after its input was closed.
 const LEAVE: Duration = Duration::from_secs(3);
@@ -31,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    group: Arc<Group>,
+    group: Arc<ProcessGroup>,
     interrupt: Interrupt,
 }
 
@@ -55,7 +54,7 @@ impl Server {
             .stderr(Stdio::inherit())
             .spawn()
             .map_err(|error| HostError::new("SERVER_START", error.to_string()).about(program.display()))?;
-        let group = Arc::new(Group::of(&child));
+        let group = Arc::new(ProcessGroup::of(&child));
         interrupt.guard(Arc::clone(&group));
         Ok(Self { child, group, interrupt: interrupt.clone() })
     }

@@ -27,9 +27,8 @@ use crate::config::{ApprovalConfig, Bindings, Config, StoreMaking};
 use crate::error::{HostError, chain};
 use crate::export::Exports;
 use crate::files::{REGISTRY_BYTES, read_trusted_file};
-use crate::follow::follow;
 use crate::high_water::DeferredHighWater;
-use crate::inputs::{read_trust_root, run_keys};
+use crate::inputs::{follow_registry, read_trust_root, run_keys};
 use crate::plans::Rule;
 use crate::proposals::warn_of_older_than_store;
 use crate::record::{OpenRecord, PreparedRecord, ReportingLog};
@@ -214,7 +213,7 @@ impl PreparedSession {
         let sink = exports.around(sink);
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
         let id = self.contract().session().clone();
-        follow(self.session.registry(), self.registry_file, id, Arc::clone(&sink), self.reporter);
+        follow_registry(self.session.registry(), self.registry_file, id, Arc::clone(&sink), self.reporter);
         let (recorded, refused_calls, on_breach) = (self.recorded, self.refused_calls, self.on_breach);
         let mut session = self.session.gate(move |gate| {
             gate.stats(stats).recorded_fields(recorded).refused_calls(refused_calls).on_breach(on_breach)

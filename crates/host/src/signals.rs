@@ -198,12 +198,12 @@ fn lift_ahead(lift: &StandingRecord) -> String {
 pub struct AgentWatch {
     gate: ToolGate,
     reporter: Reporter,
-    told: Mutex<Told>,
+    told: Mutex<ReportedStanding>,
     signals: Mutex<BTreeSet<Signal>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum ReportedStanding {
     Nothing,
     Flagged,
     Quarantined,
@@ -213,7 +213,12 @@ impl AgentWatch {
     /// Starts without anything reported.
     #[must_use]
     pub const fn new(gate: ToolGate, reporter: Reporter) -> Self {
-        Self { gate, reporter, told: Mutex::new(Told::Nothing), signals: Mutex::new(BTreeSet::new()) }
+        Self {
+            gate,
+            reporter,
+            told: Mutex::new(ReportedStanding::Nothing),
+            signals: Mutex::new(BTreeSet::new()),
+        }
     }
 
     /// Looks at the standing of the agent and at its signals.
@@ -223,9 +228,9 @@ impl AgentWatch {
         let agent = contract.agent();
         let shown = shown_id(agent.as_str());
         let found = match (stats.standing(agent), stats.alarm_state(agent)) {
-            (Standing::Quarantined, _) => Told::Quarantined,
-            (Standing::Free, AlarmState::Raised) => Told::Flagged,
-            (Standing::Free, AlarmState::Steady) => Told::Nothing,
+            (Standing::Quarantined, _) => ReportedStanding::Quarantined,
+            (Standing::Free, AlarmState::Raised) => ReportedStanding::Flagged,
+            (Standing::Free, AlarmState::Steady) => ReportedStanding::Nothing,
         };
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if *told == found {
@@ -233,12 +238,12 @@ impl AgentWatch {
         }
         *told = found;
         match found {
-            Told::Nothing => {}
-            Told::Flagged => self.reporter.warn(
+            ReportedStanding::Nothing => {}
+            ReportedStanding::Flagged => self.reporter.warn(
                 "AGENT_FLAGGED",
                 &format!("the acceptance of agent {shown} has dropped; its calls go on"),
             ),
-            Told::Quarantined => {
+            ReportedStanding::Quarantined => {
                 self.reporter.warn("AGENT_QUARANTINED", &format!("agent {shown} is quarantined"));
             }
         }

@@ -17,9 +17,9 @@ use crate::handshake::{Handshake, HandshakeAttempt};
 use crate::held_call::HeldCall;
 use crate::last_step::LastStep;
 use crate::listing::{Listing, PageAnswer};
-use crate::members::Strange;
+use crate::members::UnknownMembers;
 use crate::message::{RpcId, error_line, error_line_with};
-use crate::notice::{ContractNews, GatewayNotice, Notice, Renewal};
+use crate::notice::{AnnouncedContract, GatewayNotice, Notice, Renewal};
 use crate::queue::Queue;
 use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::GatewaySettings;
@@ -54,7 +54,7 @@ pub(crate) struct Link {
     notice: Notice,
     /// Negotiates a new contract, if the session is to be renewed.
     pub(crate) renewal: Option<Renewal>,
-    pub(crate) contract_news: Mutex<ContractNews>,
+    pub(crate) contract_news: Mutex<AnnouncedContract>,
     latest: AtomicU64,
     /// Requests of the client and of the gateway that the server has yet to answer.
     pub(crate) asked: Mutex<Requests<RequestPurpose>>,
@@ -174,7 +174,7 @@ impl Link {
         let refused = parts.gate.refused_messages(parts.settings.refused_messages());
         let ttl = parts.settings.approval_ttl();
         let approvals = parts.pending.map(|store| CallApprovals::new(store, ttl));
-        let contract_news = Mutex::new(ContractNews::of(&parts.gate));
+        let contract_news = Mutex::new(AnnouncedContract::of(&parts.gate));
         Self {
             settings: parts.settings,
             gate: parts.gate,
@@ -258,7 +258,7 @@ impl Link {
     }
 
     /// Records that members were cut out of a message, once for each method and direction.
-    pub(crate) fn record_strange(&self, direction: Direction, strange: &Strange<'_>) {
+    pub(crate) fn record_strange(&self, direction: Direction, strange: &UnknownMembers<'_>) {
         let entry = (direction, strange.method);
         let mut seen = self.strange.lock();
         if seen.contains(&entry) {

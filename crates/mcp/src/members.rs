@@ -79,14 +79,14 @@ const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "criti
 
 /// The members of a message's params that its method does not have, or not with such a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Strange<'a> {
+pub(crate) struct UnknownMembers<'a> {
     /// The method, as a static name of this table.
     pub(crate) method: &'static str,
     pub(crate) params: BTreeSet<&'a str>,
     pub(crate) meta: BTreeSet<&'a str>,
 }
 
-impl Strange<'_> {
+impl UnknownMembers<'_> {
     /// Cuts these members out of the message's line.
     pub(crate) fn cut<'a>(&self, edits: &mut Edits<'a>, line: &ValuePosition<'a>) {
         if let Some(params) = line.get("params") {
@@ -100,13 +100,13 @@ impl Strange<'_> {
 
 /// Returns the members to cut out of a message before it passes; `None` if it can pass unchanged. The gateway's own metadata
 /// is not included: [`era_2025::cut_ours`] removes it.
-pub(crate) fn strange<'a>(method: &str, params: Option<ValueRef<'a>>) -> Option<Strange<'a>> {
+pub(crate) fn strange<'a>(method: &str, params: Option<ValueRef<'a>>) -> Option<UnknownMembers<'a>> {
     let (method, known) = METHODS.iter().find(|(name, _)| *name == method)?;
     let params = params?;
     let mut meta = params.get("_meta").map(|meta| unfit(meta, META)).unwrap_or_default();
     meta.retain(|name| !era_2025::is_ours(name));
     let params = unfit(params, known);
-    (!params.is_empty() || !meta.is_empty()).then_some(Strange { method, params, meta })
+    (!params.is_empty() || !meta.is_empty()).then_some(UnknownMembers { method, params, meta })
 }
 
 fn unfit<'a>(object: ValueRef<'a>, known: KnownMembers) -> BTreeSet<&'a str> {

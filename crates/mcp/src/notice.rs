@@ -43,7 +43,7 @@ pub(crate) type Renewal = Box<dyn Fn(Timestamp) -> Result<SessionContract, Gatew
 
 /// Facts of the contract in force that client and operator know.
 #[derive(Debug)]
-pub(crate) struct ContractNews {
+pub(crate) struct AnnouncedContract {
     /// Whether they were notified of its end.
     pub(crate) is_end_announced: bool,
     pub(crate) tools: OfferedTools,
@@ -52,7 +52,7 @@ pub(crate) struct ContractNews {
 /// Tools of a session with their pinned definitions.
 pub(crate) type OfferedTools = BTreeMap<ToolId, Option<Digest>>;
 
-impl ContractNews {
+impl AnnouncedContract {
     pub(crate) fn of(gate: &ToolGate) -> Self {
         let (contract, view) = (gate.contract(), gate.registry().view());
         let offered =

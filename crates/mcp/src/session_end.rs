@@ -10,7 +10,7 @@ use countersign_tool_gate::ApprovalRequest;
 use crate::era_2025;
 use crate::fault::Fault;
 use crate::link::Link;
-use crate::notice::{ContractNews, GatewayNotice, Renewal};
+use crate::notice::{AnnouncedContract, GatewayNotice, Renewal};
 
 /// Interval of the clock checks. After a suspend of the machine, expiry is noticed with at most this delay.
 const LOOK: Duration = Duration::from_secs(1);
@@ -68,8 +68,8 @@ fn renew(link: &Link, negotiate: &Renewal) -> Result<(), GatewayNotice> {
         .unwrap_or_else(|_| Err(not_renewed(Fault::Internal.code(), "negotiation panicked")))
 }
 
-fn renewed(link: &Link, news: &mut ContractNews) {
-    let before = std::mem::replace(news, ContractNews::of(&link.gate));
+fn renewed(link: &Link, news: &mut AnnouncedContract) {
+    let before = std::mem::replace(news, AnnouncedContract::of(&link.gate));
     let contract = link.gate.contract();
     let text = format!(
         "the session goes on until {} under registry {}",

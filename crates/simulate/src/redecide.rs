@@ -23,7 +23,7 @@ type Living<'a> = (&'a SessionContract, &'a AgentEntry);
 const NOT_YET: End = End::Unknown(Missing::Host);
 
 /// Recorded result of one step.
-enum Then {
+enum RecordedStep {
     Passed,
     Refused(RejectionCode),
     /// An earlier step refused.
@@ -80,12 +80,12 @@ impl<'a> Redecision<'a> {
     }
 
     /// Returns the recorded result of a step. A refusal implies that the steps before it passed.
-    fn then(&self, step: GateStep) -> Then {
-        let Some(code) = self.refused else { return Then::Passed };
+    fn then(&self, step: GateStep) -> RecordedStep {
+        let Some(code) = self.refused else { return RecordedStep::Passed };
         match code.step().cmp(&step.number()) {
-            Ordering::Greater if code.step() <= GateStep::Spend.number() => Then::Passed,
-            Ordering::Equal => Then::Refused(code),
-            Ordering::Greater | Ordering::Less => Then::NotAsked,
+            Ordering::Greater if code.step() <= GateStep::Spend.number() => RecordedStep::Passed,
+            Ordering::Equal => RecordedStep::Refused(code),
+            Ordering::Greater | Ordering::Less => RecordedStep::NotAsked,
         }
     }
 
@@ -96,15 +96,15 @@ impl<'a> Redecision<'a> {
     /// Keeps the recorded result of a step whose input is not recorded.
     fn stands(&mut self, step: GateStep, missing: Missing) -> Result<(), End> {
         match self.then(step) {
-            Then::Passed => {
+            RecordedStep::Passed => {
                 self.carry(missing);
                 Ok(())
             }
-            Then::Refused(code) => {
+            RecordedStep::Refused(code) => {
                 self.carry(missing);
                 Err(code.into())
             }
-            Then::NotAsked => Err(End::Unknown(missing)),
+            RecordedStep::NotAsked => Err(End::Unknown(missing)),
         }
     }
 
@@ -141,13 +141,13 @@ impl<'a> Redecision<'a> {
             Parents::Lasted => self.carry(Missing::Parent),
             Parents::Unclear => return Err(End::Unknown(Missing::Parent)),
         }
-        if let Then::Refused(code) = self.then(GateStep::Agent) {
+        if let RecordedStep::Refused(code) = self.then(GateStep::Agent) {
             self.still_refused(code)?;
         }
         let entry = self.view.snapshot().agent(&self.call.agent);
         let entry = entry.ok_or(RejectionCode::AgentNotRegistered)?;
         // If step 1 refused, the rest of the call was not read.
-        if matches!(self.then(GateStep::Agent), Then::Refused(_)) && self.call.args.is_none() {
+        if matches!(self.then(GateStep::Agent), RecordedStep::Refused(_)) && self.call.args.is_none() {
             return Err(End::Unknown(Missing::Arguments));
         }
         Ok((contract, entry))
@@ -157,14 +157,14 @@ impl<'a> Redecision<'a> {
     /// unless the name is malformed.
     fn read_call<T>(&mut self, living: Result<T, End>) -> Result<T, End> {
         match (self.then(GateStep::Ids), living) {
-            (Then::Refused(_), Err(_)) if ToolName::new(self.call.tool.name.as_str()).is_ok() => {
+            (RecordedStep::Refused(_), Err(_)) if ToolName::new(self.call.tool.name.as_str()).is_ok() => {
                 Err(End::Unknown(Missing::Call))
             }
-            (Then::Refused(code), _) => {
+            (RecordedStep::Refused(code), _) => {
                 self.carry(Missing::Call);
                 Err(code.into())
             }
-            (Then::Passed | Then::NotAsked, living) => living,
+            (RecordedStep::Passed | RecordedStep::NotAsked, living) => living,
         }
     }
 
@@ -277,17 +277,19 @@ impl<'a> Redecision<'a> {
         use RejectionCode::{AskDrift, AskRequired};
         let is_pinned = self.call.ask.is_some();
         let goal = match self.then(GateStep::Goal) {
-            Then::Passed if is_pinned && self.call.ask_restated.is_some() => Goal::Same,
-            Then::Passed if is_pinned => Goal::Pinned,
-            Then::Passed => Goal::Neither,
-            Then::Refused(AskDrift) => return Err(AskDrift.into()),
-            Then::Refused(AskRequired) if is_pinned => Goal::Pinned,
-            Then::Refused(AskRequired) if rules.entry().ask().is_required() => Goal::Neither,
-            Then::Refused(AskRequired) => match self.rules_then(rules) {
+            RecordedStep::Passed if is_pinned && self.call.ask_restated.is_some() => Goal::Same,
+            RecordedStep::Passed if is_pinned => Goal::Pinned,
+            RecordedStep::Passed => Goal::Neither,
+            RecordedStep::Refused(AskDrift) => return Err(AskDrift.into()),
+            RecordedStep::Refused(AskRequired) if is_pinned => Goal::Pinned,
+            RecordedStep::Refused(AskRequired) if rules.entry().ask().is_required() => Goal::Neither,
+            RecordedStep::Refused(AskRequired) => match self.rules_then(rules) {
                 Some(was) if !was.entry().ask().is_required() => Goal::Restated,
                 _ => return Err(End::Unknown(Missing::Goal)),
             },
-            Then::Refused(_) | Then::NotAsked => return self.stands(GateStep::Goal, Missing::Goal),
+            RecordedStep::Refused(_) | RecordedStep::NotAsked => {
+                return self.stands(GateStep::Goal, Missing::Goal);
+            }
         };
         Ok(check_restated(rules, goal)?)
     }
@@ -305,15 +307,15 @@ impl<'a> Redecision<'a> {
             return Err(RejectionCode::PlanRequired.into());
         }
         match self.then(GateStep::Plan) {
-            Then::Passed => Ok(()),
+            RecordedStep::Passed => Ok(()),
             // Refused for another reason than the tool's rule: the call claimed to be a step, or the gate refuses all
             // calls without a plan.
-            Then::Refused(_)
+            RecordedStep::Refused(_)
                 if self.rules_then(rules).is_some_and(|was| !was.entry().plan().is_required()) =>
             {
                 self.stands(GateStep::Plan, Missing::Plan)
             }
-            Then::Refused(_) | Then::NotAsked => Err(End::Unknown(Missing::Plan)),
+            RecordedStep::Refused(_) | RecordedStep::NotAsked => Err(End::Unknown(Missing::Plan)),
         }
     }
 
@@ -345,14 +347,14 @@ impl<'a> Redecision<'a> {
             return Err(code.into());
         }
         match self.then(GateStep::Approval) {
-            Then::Passed if self.call.approval.is_some() && self.revokes_more_keys() => {
+            RecordedStep::Passed if self.call.approval.is_some() && self.revokes_more_keys() => {
                 Err(End::Unknown(Missing::Approval))
             }
-            Then::Passed if self.call.approval.is_some() => {
+            RecordedStep::Passed if self.call.approval.is_some() => {
                 self.stands(GateStep::Approval, Missing::Approval)
             }
-            Then::Passed | Then::Refused(ApprovalRequired) => Err(ApprovalRequired.into()),
-            Then::Refused(_) | Then::NotAsked => Err(End::Unknown(Missing::Approval)),
+            RecordedStep::Passed | RecordedStep::Refused(ApprovalRequired) => Err(ApprovalRequired.into()),
+            RecordedStep::Refused(_) | RecordedStep::NotAsked => Err(End::Unknown(Missing::Approval)),
         }
     }
 
@@ -372,11 +374,11 @@ impl<'a> Redecision<'a> {
     fn backed(&mut self, rules: &ToolRules, reservation: &mut Reservation<'_>) -> Result<(), End> {
         let Some(proposal) = &self.call.proposal else { return Ok(takes_no_proposals(rules)?) };
         let came_without = match self.then(GateStep::Evidence) {
-            Then::Passed => proposal.digest.is_none(),
-            Then::Refused(_) => {
+            RecordedStep::Passed => proposal.digest.is_none(),
+            RecordedStep::Refused(_) => {
                 self.call.reason.as_ref().is_some_and(|reason| reason.as_str() == NO_PROPOSAL)
             }
-            Then::NotAsked => return Err(End::Unknown(Missing::Proposal)),
+            RecordedStep::NotAsked => return Err(End::Unknown(Missing::Proposal)),
         };
         if came_without {
             came_without_proposal(rules, false)?;
@@ -401,7 +403,7 @@ impl<'a> Redecision<'a> {
     }
 
     fn is_passed(&self, step: GateStep) -> bool {
-        matches!(self.then(step), Then::Passed)
+        matches!(self.then(step), RecordedStep::Passed)
     }
 
     fn is_same_impact(&self, rules: &ToolRules) -> bool {
@@ -411,12 +413,14 @@ impl<'a> Redecision<'a> {
     /// Step 9.
     fn host_checks(&mut self, rules: &ToolRules) -> Result<(), End> {
         match self.then(GateStep::HostChecks) {
-            Then::Passed if self.is_same_impact(rules) => Ok(()),
-            Then::Refused(_) if self.is_same_impact(rules) => {
+            RecordedStep::Passed if self.is_same_impact(rules) => Ok(()),
+            RecordedStep::Refused(_) if self.is_same_impact(rules) => {
                 self.stands(GateStep::HostChecks, Missing::Checks)
             }
-            Then::Passed | Then::NotAsked if self.checks == HostChecks::None => Ok(()),
-            Then::Passed | Then::Refused(_) | Then::NotAsked => Err(End::Unknown(Missing::Checks)),
+            RecordedStep::Passed | RecordedStep::NotAsked if self.checks == HostChecks::None => Ok(()),
+            RecordedStep::Passed | RecordedStep::Refused(_) | RecordedStep::NotAsked => {
+                Err(End::Unknown(Missing::Checks))
+            }
         }
     }
 
@@ -427,12 +431,12 @@ impl<'a> Redecision<'a> {
             return Ok(());
         }
         match self.then(GateStep::Spend) {
-            Then::Passed => Ok(()),
+            RecordedStep::Passed => Ok(()),
             // Another call that the other registry refuses has not used it up.
-            Then::Refused(_) if self.session.history != CallHistory::AsRecorded => {
+            RecordedStep::Refused(_) if self.session.history != CallHistory::AsRecorded => {
                 Err(End::Unknown(Missing::Store))
             }
-            Then::Refused(_) | Then::NotAsked => self.stands(GateStep::Spend, Missing::Store),
+            RecordedStep::Refused(_) | RecordedStep::NotAsked => self.stands(GateStep::Spend, Missing::Store),
         }
     }
 }

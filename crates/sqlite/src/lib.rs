@@ -18,7 +18,6 @@
 //! [`PendingApprovals`]: countersign_approval_token::PendingApprovals
 //! [`Quarantines`]: countersign_tool_gate::Quarantines
 
-mod alarm;
 mod error;
 mod open;
 mod pending;
@@ -26,7 +25,6 @@ mod quarantine;
 mod schema;
 mod spent;
 mod store;
-mod trouble;
 
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use countersign_core::{CallFacts, CallId, Digest, OperatorId, SessionId, Timesta
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, named_params};
 
 use crate::SqliteStore;
+use crate::error::StoreFailure;
 use crate::schema::sql_time;
-use crate::trouble::Trouble;
 
 /// Maximum number of open questions (waiting, or approved and unused).
 const MAX_OPEN: i64 = 1_024;
@@ -142,7 +142,7 @@ impl PendingApprovals for SqliteStore {
                 .optional()?;
             let read = |(id, by, reason): (String, String, Option<String>)| {
                 let reason = reason.map(|text| DenialReason::new(&text)).transpose();
-                let reason = reason.map_err(|_| Trouble::Damaged)?;
+                let reason = reason.map_err(|_| StoreFailure::Damaged)?;
                 Ok(PendingDenial::new(read_id(&id)?, read_operator(&by)?, reason))
             };
             found.map(read).transpose().map(Ok)
@@ -218,7 +218,7 @@ impl SqliteStore {
 }
 
 /// Result of a query: the store's failure outside, the answer inside.
-type QueryResult<T> = Result<Result<T, PendingError>, Trouble>;
+type QueryResult<T> = Result<Result<T, PendingError>, StoreFailure>;
 
 fn flat<T>(answer: QueryResult<T>) -> Result<T, PendingError> {
     answer.unwrap_or_else(|trouble| Err(PendingError::Unavailable(Box::new(trouble))))
@@ -232,11 +232,11 @@ fn waiting(db: &Connection, now: Timestamp, ended: bool) -> QueryResult<Vec<Pend
     ))?;
     let params = named_params! {":now": sql_time(now), ":silent": silent(now), ":ended": ended};
     let rows = statement.query_map(params, columns)?;
-    let items: Result<Vec<_>, Trouble> = rows.map(|row| Ok(read_item(row?)?.0)).collect();
+    let items: Result<Vec<_>, StoreFailure> = rows.map(|row| Ok(read_item(row?)?.0)).collect();
     items.map(Ok)
 }
 
-fn has_ended(db: &Connection, asker: &Digest, now: Timestamp) -> Result<bool, Trouble> {
+fn has_ended(db: &Connection, asker: &Digest, now: Timestamp) -> Result<bool, StoreFailure> {
     let ended = "SELECT EXISTS (SELECT 1 FROM session WHERE asker = ?1 AND named = 0 AND alive <= ?2)";
     Ok(db.query_row(ended, (asker.as_bytes(), silent(now)), |row| row.get(0))?)
 }
@@ -273,7 +273,7 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> QueryResult<CallI
     if !has_room(tx, &asker, size, now, silent)? {
         return Ok(Err(PendingError::Full));
     }
-    let text = serde_json::to_string(pending).map_err(|_| Trouble::Damaged)?;
+    let text = serde_json::to_string(pending).map_err(|_| StoreFailure::Damaged)?;
     tx.execute(
         &format!(
             "DELETE FROM pending WHERE number IN (SELECT number FROM pending \
@@ -292,7 +292,13 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> QueryResult<CallI
 
 /// Returns `true` if one more question of `size` bytes fits the limits: those of all open questions, and those of the
 /// questions that wait for this asker or were denied to it.
-fn has_room(tx: &Transaction<'_>, asker: &Digest, size: i64, now: i64, silent: i64) -> Result<bool, Trouble> {
+fn has_room(
+    tx: &Transaction<'_>,
+    asker: &Digest,
+    size: i64,
+    now: i64,
+    silent: i64,
+) -> Result<bool, StoreFailure> {
     let denied: i64 =
         tx.query_row("SELECT count(*) FROM denied WHERE asker = ?1", [asker.as_bytes()], |row| row.get(0))?;
     let (open, bytes, own, own_bytes): (i64, i64, i64, i64) = tx.query_row(
@@ -311,7 +317,7 @@ fn has_room(tx: &Transaction<'_>, asker: &Digest, size: i64, now: i64, silent: i
 }
 
 /// Returns the state of a stored question and the end of the time in which it is open.
-fn state(db: &Connection, id: &CallId) -> Result<Option<(String, i64)>, Trouble> {
+fn state(db: &Connection, id: &CallId) -> Result<Option<(String, i64)>, StoreFailure> {
     let found =
         db.query_row("SELECT state, open_until FROM pending WHERE call_id = ?1", [id.as_str()], |row| {
             Ok((row.get(0)?, row.get(1)?))
@@ -363,29 +369,31 @@ fn columns(row: &Row<'_>) -> rusqlite::Result<PendingRow> {
 }
 
 /// Parses a row with the constructors of its types: the file is untrusted input.
-fn read_item((id, request, state, token): PendingRow) -> Result<(PendingApproval, PendingState), Trouble> {
-    let pending: PendingApproval = serde_json::from_str(&request).map_err(|_| Trouble::Damaged)?;
+fn read_item(
+    (id, request, state, token): PendingRow,
+) -> Result<(PendingApproval, PendingState), StoreFailure> {
+    let pending: PendingApproval = serde_json::from_str(&request).map_err(|_| StoreFailure::Damaged)?;
     if pending.id().as_str() != id {
-        return Err(Trouble::Damaged);
+        return Err(StoreFailure::Damaged);
     }
     let state = match (state.as_str(), token) {
         ("waiting", None) => PendingState::Waiting,
         ("approved", Some(token)) => PendingState::Approved(read_token(&token)?),
         ("denied", None) => PendingState::Denied,
         ("used", None) => PendingState::Used,
-        _ => return Err(Trouble::Damaged),
+        _ => return Err(StoreFailure::Damaged),
     };
     Ok((pending, state))
 }
 
-fn read_id(text: &str) -> Result<CallId, Trouble> {
-    CallId::new(text).map_err(|_| Trouble::Damaged)
+fn read_id(text: &str) -> Result<CallId, StoreFailure> {
+    CallId::new(text).map_err(|_| StoreFailure::Damaged)
 }
 
-fn read_operator(text: &str) -> Result<OperatorId, Trouble> {
-    OperatorId::new(text).map_err(|_| Trouble::Damaged)
+fn read_operator(text: &str) -> Result<OperatorId, StoreFailure> {
+    OperatorId::new(text).map_err(|_| StoreFailure::Damaged)
 }
 
-fn read_token(text: &str) -> Result<ApprovalToken, Trouble> {
-    text.parse().map_err(|_| Trouble::Damaged)
+fn read_token(text: &str) -> Result<ApprovalToken, StoreFailure> {
+    text.parse().map_err(|_| StoreFailure::Damaged)
 }

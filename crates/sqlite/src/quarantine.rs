@@ -3,8 +3,8 @@ use countersign_core::AgentId;
 use countersign_tool_gate::{KeptStanding, QuarantineError, Quarantines, Standing};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
+use crate::error::StoreFailure;
 use crate::store::SqliteStore;
-use crate::trouble::Trouble;
 
 /// Keeps one row for each agent that was ever quarantined, and numbers changes over all agents.
 impl Quarantines for SqliteStore {
@@ -28,21 +28,21 @@ impl Quarantines for SqliteStore {
     }
 }
 
-pub(crate) fn unavailable(trouble: Trouble) -> QuarantineError {
+pub(crate) fn unavailable(trouble: StoreFailure) -> QuarantineError {
     QuarantineError::Unavailable(Box::new(trouble))
 }
 
-fn latest(db: &Connection, agent: &AgentId) -> Result<Option<KeptStanding>, Trouble> {
+fn latest(db: &Connection, agent: &AgentId) -> Result<Option<KeptStanding>, StoreFailure> {
     let query = "SELECT agent, number, quarantined, change FROM standing WHERE agent = ?1";
     db.query_row(query, [agent.as_str()], columns).optional()?.map(read_row).transpose()
 }
 
-fn put(tx: &Transaction<'_>, change: &StandingRecord) -> Result<Standing, Trouble> {
+fn put(tx: &Transaction<'_>, change: &StandingRecord) -> Result<Standing, StoreFailure> {
     let before =
         latest(tx, &change.agent)?.map_or(Standing::Free, |kept| Standing::after(kept.change.standing));
     let after = Standing::after(change.standing);
     if before != after {
-        let text = serde_json::to_string(change).map_err(|_| Trouble::Damaged)?;
+        let text = serde_json::to_string(change).map_err(|_| StoreFailure::Damaged)?;
         tx.execute(
             "INSERT OR REPLACE INTO standing (agent, number, quarantined, change) \
              VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM standing), ?2, ?3)",
@@ -60,10 +60,51 @@ fn columns(row: &Row<'_>) -> rusqlite::Result<QuarantineRow> {
 }
 
 /// Parses a row with the constructors of its types: the file is untrusted input.
-fn read_row((agent, number, quarantined, change): QuarantineRow) -> Result<KeptStanding, Trouble> {
-    let change: StandingRecord = serde_json::from_str(&change).map_err(|_| Trouble::Damaged)?;
-    let number = u64::try_from(number).map_err(|_| Trouble::Damaged)?;
+fn read_row((agent, number, quarantined, change): QuarantineRow) -> Result<KeptStanding, StoreFailure> {
+    let change: StandingRecord = serde_json::from_str(&change).map_err(|_| StoreFailure::Damaged)?;
+    let number = u64::try_from(number).map_err(|_| StoreFailure::Damaged)?;
     let is_same = change.agent.as_str() == agent
         && quarantined == (Standing::after(change.standing) == Standing::Quarantined);
-    if is_same { Ok(KeptStanding { number, change }) } else { Err(Trouble::Damaged) }
+    if is_same { Ok(KeptStanding { number, change }) } else { Err(StoreFailure::Damaged) }
+}
+
+/// State of an agent's alarm over a record, as its host wrote it. The store does not interpret it.
+impl SqliteStore {
+    /// Returns the stored state of an agent's alarm over a record, which its host names.
+    ///
+    /// # Errors
+    /// [`QuarantineError`] if the store cannot be read.
+    pub fn alarm_state(&self, agent: &AgentId, record: &str) -> Result<Option<String>, QuarantineError> {
+        self.read(|db| find_alarm(db, agent, record)).map_err(unavailable)
+    }
+
+    /// Replaces the stored state if it is still `before`. Otherwise returns `false` and changes nothing. A state is 1
+    /// MiB at most.
+    ///
+    /// # Errors
+    /// [`QuarantineError`] if the write may not have taken effect.
+    pub fn keep_alarm_state(
+        &self,
+        agent: &AgentId,
+        record: &str,
+        before: Option<&str>,
+        state: &str,
+    ) -> Result<bool, QuarantineError> {
+        let keep = |tx: &rusqlite::Transaction<'_>| {
+            let is_due = find_alarm(tx, agent, record)?.as_deref() == before;
+            if is_due {
+                tx.execute(
+                    "INSERT OR REPLACE INTO alarm (agent, record, state) VALUES (?1, ?2, ?3)",
+                    (agent.as_str(), record, state),
+                )?;
+            }
+            Ok(is_due)
+        };
+        self.write(keep).map_err(unavailable)
+    }
+}
+
+fn find_alarm(db: &Connection, agent: &AgentId, record: &str) -> Result<Option<String>, StoreFailure> {
+    let query = "SELECT state FROM alarm WHERE agent = ?1 AND record = ?2";
+    Ok(db.query_row(query, (agent.as_str(), record), |row| row.get(0)).optional()?)
 }

@@ -2,8 +2,8 @@ use countersign_core::{SpendError, SpentTokens, StoreId, Ticket, Timestamp};
 use rusqlite::{Connection, Transaction};
 
 use crate::SqliteStore;
+use crate::error::StoreFailure;
 use crate::schema::sql_time;
-use crate::trouble::Trouble;
 
 /// Keeps an id until its time is over, then deletes it and raises the horizon to the latest deleted time, in the same
 /// transaction.
@@ -46,7 +46,7 @@ impl SqliteStore {
 }
 
 /// Spends the ticket unless it was or may have been spent.
-fn spend(tx: &Transaction<'_>, ticket: &Ticket, now: i64) -> Result<Result<(), SpendError>, Trouble> {
+fn spend(tx: &Transaction<'_>, ticket: &Ticket, now: i64) -> Result<Result<(), SpendError>, StoreFailure> {
     forget(tx, now)?;
     if let Err(error) = check_kept(ticket, horizon(tx)?, now) {
         return Ok(Err(error));
@@ -68,7 +68,7 @@ fn check_kept(ticket: &Ticket, horizon: i64, now: i64) -> Result<(), SpendError>
 }
 
 /// Deletes the ids whose time is over, and raises the horizon to the latest of their times.
-fn forget(tx: &Transaction<'_>, now: i64) -> Result<(), Trouble> {
+fn forget(tx: &Transaction<'_>, now: i64) -> Result<(), StoreFailure> {
     let latest = "SELECT max(keep_until) FROM spent WHERE keep_until <= ?1";
     let Some(latest) = tx.query_row(latest, [now], |row| row.get::<_, Option<i64>>(0))? else {
         return Ok(());
@@ -82,6 +82,6 @@ fn forget(tx: &Transaction<'_>, now: i64) -> Result<(), Trouble> {
 }
 
 /// Returns the latest time of a deleted id; -1 if none was deleted.
-fn horizon(db: &Connection) -> Result<i64, Trouble> {
+fn horizon(db: &Connection) -> Result<i64, StoreFailure> {
     Ok(db.query_row("SELECT coalesce(max(at), -1) FROM horizon", [], |row| row.get(0))?)
 }

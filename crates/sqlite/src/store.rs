@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::StoreOpenError;
+use crate::error::StoreFailure;
 use crate::open::{FileId, Making, open};
 use crate::schema::Identity;
-use crate::trouble::Trouble;
 
 /// Default busy timeout for other threads and processes: 5 seconds.
 pub const DEFAULT_BUSY_TIMEOUT: Millis = Millis::from_secs(5);
@@ -112,8 +112,8 @@ impl SqliteStore {
     /// Runs `work` in a transaction that holds the file's write lock from its start, and commits it.
     pub(crate) fn write<T>(
         &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreFailure>,
+    ) -> Result<T, StoreFailure> {
         self.with(|db| {
             let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&tx)?;
@@ -123,24 +123,30 @@ impl SqliteStore {
     }
 
     /// Runs the read-only `work`.
-    pub(crate) fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Trouble>) -> Result<T, Trouble> {
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreFailure>,
+    ) -> Result<T, StoreFailure> {
         self.with(|db| work(db))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Trouble>) -> Result<T, Trouble> {
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreFailure>,
+    ) -> Result<T, StoreFailure> {
         let patience = Duration::from_millis(self.busy_timeout.as_millis());
-        let mut state = self.state.try_lock_for(patience).ok_or(Trouble::Busy)?;
+        let mut state = self.state.try_lock_for(patience).ok_or(StoreFailure::Busy)?;
         if state.poisoned {
-            return Err(Trouble::Poisoned);
+            return Err(StoreFailure::Poisoned);
         }
         // INVARIANT: poisoned until the work is known to have left the file in order; this covers a panic in it.
         state.poisoned = true;
         let result = if FileId::at(&self.path).is_ok_and(|file| file == self.file) {
             work(&mut state.db)
         } else {
-            Err(Trouble::Replaced)
+            Err(StoreFailure::Replaced)
         };
-        let in_order = result.as_ref().err().is_none_or(Trouble::is_passing);
+        let in_order = result.as_ref().err().is_none_or(StoreFailure::is_passing);
         state.poisoned = !(in_order && state.db.is_autocommit());
         result
     }

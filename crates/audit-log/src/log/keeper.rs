@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::open_calls::OpenCalls;
 use super::options::{LogOptions, StatePlace};
 use super::writer::Writer;
-use crate::log_state::{Stand, StateStore, require_segments};
+use crate::log_state::{LogProgress, StateStore, require_segments};
 use crate::segment::list_segments;
 use crate::{AuditError, FolderDisk, KnownLog, LogError, LogKey, LogStateError, LogStateFile, LogStates};
 
@@ -40,7 +40,7 @@ pub(crate) struct StateKeeper {
 #[derive(Debug, PartialEq, Eq)]
 enum Saved {
     Nothing,
-    Stand(Stand),
+    Stand(LogProgress),
     /// The new log was rolled back: nothing is saved any more.
     Forgotten,
 }
@@ -113,7 +113,7 @@ impl StateKeeper {
     pub(super) fn begin(&mut self, first: u64, writer: &Writer, calls: &OpenCalls) -> Result<(), AuditError> {
         *self.first.get_mut() = first;
         let Some((size, note)) = writer.synced_checkpoint() else { return Ok(()) };
-        self.save(LockWait::Start, || Stand {
+        self.save(LockWait::Start, || LogProgress {
             size,
             note: note.into(),
             settled: calls.settled(size),
@@ -122,7 +122,11 @@ impl StateKeeper {
     }
 
     /// Saves the state. INVARIANT: `latest` returns a synced checkpoint, with its size and note.
-    pub(super) fn save(&self, wait: LockWait, latest: impl FnOnce() -> Stand) -> Result<(), AuditError> {
+    pub(super) fn save(
+        &self,
+        wait: LockWait,
+        latest: impl FnOnce() -> LogProgress,
+    ) -> Result<(), AuditError> {
         let mut saved = self.saved.lock();
         // why: `latest` runs under the lock; otherwise an earlier checkpoint could be saved after a later one.
         let now = Saved::Stand(latest());

@@ -9,7 +9,7 @@ use countersign_keys::state_file::LockWait;
 
 use super::log_support::{fill, key, options, place};
 use super::{at, decision};
-use crate::log_state::Stand;
+use crate::log_state::LogProgress;
 use crate::log_state::StateStore;
 use crate::*;
 
@@ -166,7 +166,7 @@ impl StateStore for MovingState {
     fn read(&self) -> Result<LogStates, LogStateError> {
         let settled = self.reads.fetch_add(1, Ordering::Relaxed).min(Self::LIMIT).min(self.size);
         let mut states = LogStates::default();
-        let stand = Stand { size: self.size, note: self.note.as_str().into(), settled, gap: None };
+        let stand = LogProgress { size: self.size, note: self.note.as_str().into(), settled, gap: None };
         states.set(self.key.origin(), 1, &stand);
         Ok(states)
     }

@@ -52,7 +52,7 @@ pub(crate) struct Make {
 }
 
 /// A receipt, the number of its entry, and its log if the folder has several.
-struct Made {
+struct IssuedReceipt {
     log: Option<LogNumber>,
     seq: u64,
     receipt: Receipt,
@@ -89,7 +89,7 @@ impl Make {
         if out.is_json() {
             out.json(&Self::report(&made, path))?;
         } else {
-            for Made { log, seq, .. } in &made {
+            for IssuedReceipt { log, seq, .. } in &made {
                 let of_log = log.map(|log| format!(" of log {log}")).unwrap_or_default();
                 out.line(&format!("receipt of entry {seq}{of_log} in {}", path.display()))?;
             }
@@ -97,8 +97,8 @@ impl Make {
         Ok(Exit::Done)
     }
 
-    fn report(made: &[Made], path: &Path) -> Value {
-        let mut rows = made.iter().map(|Made { log, seq, .. }| match log {
+    fn report(made: &[IssuedReceipt], path: &Path) -> Value {
+        let mut rows = made.iter().map(|IssuedReceipt { log, seq, .. }| match log {
             Some(name) => json!({"seq": seq, "log": name.to_string()}),
             None => json!({"seq": seq}),
         });
@@ -112,7 +112,7 @@ impl Make {
     }
 
     /// Makes the receipts; each names its log if the folder has several.
-    fn make(&self) -> Result<Vec<Made>, Failure> {
+    fn make(&self) -> Result<Vec<IssuedReceipt>, Failure> {
         // The log must extend the cosigned checkpoint; otherwise it has no receipt under it.
         let cosigned: Vec<_> = self.cosigned.iter().map(|path| (None, path.clone())).collect();
         let mut logs = self.log.provable(self.choice, &cosigned)?;
@@ -141,17 +141,17 @@ fn size_of(log: &ProvableLog, note: Option<&str>) -> u64 {
     signed.map_or_else(|| log.records(), |signed| signed.map_or(0, |checkpoint| checkpoint.size()))
 }
 
-fn receipt_of(log: &mut ProvableLog, seq: u64, note: Option<&str>) -> Result<Made, Failure> {
+fn receipt_of(log: &mut ProvableLog, seq: u64, note: Option<&str>) -> Result<IssuedReceipt, Failure> {
     log.make_durable()?;
     let size = size_of(log, note);
     let entry = log.prover.entry(seq).map_err(|error| log.failure(error))?;
     let proof = log.prover.prove_inclusion(seq, size).map_err(|error| log.failure(error))?;
     let receipt = Receipt::new(entry.line(), &proof, note.unwrap_or_else(|| log.prover.note()))?;
-    Ok(Made { log: log.name, seq, receipt })
+    Ok(IssuedReceipt { log: log.name, seq, receipt })
 }
 
 /// Makes the receipt of the only decision on a call id.
-fn decision_on(logs: &mut [ProvableLog], id: &str, note: Option<&str>) -> Result<Made, Failure> {
+fn decision_on(logs: &mut [ProvableLog], id: &str, note: Option<&str>) -> Result<IssuedReceipt, Failure> {
     let (mut count, mut rows, mut found) = (0_usize, Vec::new(), None);
     let is_several = logs.iter().any(|log| log.name.is_some());
     for log in logs {

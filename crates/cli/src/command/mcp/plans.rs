@@ -12,7 +12,7 @@ use countersign_mcp::read_plan;
 use countersign_tool_gate::{StartPlanError, commit_plan};
 
 use crate::failure::{Failure, chain};
-use crate::words::{Word, words};
+use crate::record_args::{Word, words};
 
 const RULES: &[Word<Rule>] = &[
     ("by_tool", "Those to tools whose rule asks for one", Rule::ByTool),

@@ -15,9 +15,9 @@ use countersign_host::shown::shown_json;
 
 /// How a missing approval can be obtained.
 #[derive(Debug)]
-pub(super) enum Asking {
+pub(super) enum ApprovalRoute {
     /// Not at all: the session accepts no approvals.
-    Nobody,
+    Unavailable,
     /// By minting a token with the gate's key file.
     Minting { key_file: PathBuf, run: RunId, ttl: Millis },
     /// By approving the question filed in the configuration's store.
@@ -75,14 +75,18 @@ impl Yes {
 /// Looks up approvals and asks for missing ones.
 #[derive(Debug)]
 pub(super) struct Approvals {
-    asking: Asking,
+    asking: ApprovalRoute,
     store: Option<Arc<SqliteStore>>,
     /// The operator knows the session's id and can run the plan again with it.
     session_is_named: bool,
 }
 
 impl Approvals {
-    pub(super) const fn new(asking: Asking, store: Option<Arc<SqliteStore>>, session_is_named: bool) -> Self {
+    pub(super) const fn new(
+        asking: ApprovalRoute,
+        store: Option<Arc<SqliteStore>>,
+        session_is_named: bool,
+    ) -> Self {
         Self { asking, store, session_is_named }
     }
 
@@ -129,7 +133,7 @@ impl Approvals {
 
     /// Returns `true` if questions are filed in a store, where others can answer them.
     pub(super) const fn are_filed(&self) -> bool {
-        matches!(self.asking, Asking::Filing { .. })
+        matches!(self.asking, ApprovalRoute::Filing { .. })
     }
 
     /// Returns `true` if the session accepts approvals.
@@ -185,7 +189,7 @@ impl Approvals {
         let mut text = describe(what, request);
         if let Some(command) = &command {
             text.push_str(&format!("\nto approve: {}", shell_line(command)));
-            if matches!(self.asking, Asking::Minting { .. }) && args_file.is_none() {
+            if matches!(self.asking, ApprovalRoute::Minting { .. }) && args_file.is_none() {
                 text.push_str(&format!("\n({default} being the arguments above)"));
             }
         }
@@ -195,8 +199,8 @@ impl Approvals {
     /// Returns the command that approves the request. If approvals are filed, files the request first.
     fn command(&self, request: &ApprovalRequest, args_file: &str) -> Result<Option<Vec<String>>, AskFailure> {
         match (&self.asking, &self.store) {
-            (Asking::Nobody, _) | (_, None) => Ok(None),
-            (Asking::Filing { config, ttl }, Some(store)) => {
+            (ApprovalRoute::Unavailable, _) | (_, None) => Ok(None),
+            (ApprovalRoute::Filing { config, ttl }, Some(store)) => {
                 let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)?
                     .with_session_end(request.session_ends());
                 let id = store.request(&pending).map_err(|error| {
@@ -210,7 +214,7 @@ impl Approvals {
                 let words = ["countersign", "approve", id.as_str(), "--config"].map(str::to_owned);
                 Ok(Some(words.into_iter().chain([config.display().to_string()]).collect()))
             }
-            (Asking::Minting { key_file, run, ttl }, Some(_)) => {
+            (ApprovalRoute::Minting { key_file, run, ttl }, Some(_)) => {
                 let key_file = key_file.display().to_string();
                 Ok(Some(mint_words(&key_file, run.as_str(), *ttl, request.binding(), args_file)))
             }

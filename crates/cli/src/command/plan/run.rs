@@ -9,7 +9,7 @@ use countersign_core::{Audience, Millis, Principal, RunId, ServerName};
 use countersign_tool_gate::{HaltPlanError, PlanSettings, StartPlanError, ToolGate, commit_plan};
 use serde_json::json;
 
-use super::approval::{Approvals, Asking, Question, QuestionAnswer, Yes};
+use super::approval::{ApprovalRoute, Approvals, Question, QuestionAnswer, Yes};
 use super::file::PlanFile;
 use super::fill::{PlannedRun, check_args, read_fill, runs};
 use super::options::{SessionOptions, plan_for};
@@ -89,7 +89,7 @@ struct Opening {
     session: PreparedSession,
     server: ServerName,
     goal: Option<String>,
-    asking: Asking,
+    asking: ApprovalRoute,
     session_is_named: bool,
     approval: Option<String>,
     /// File with the committed text of the plan, if there is one.
@@ -157,7 +157,7 @@ impl PlanRunArgs {
         })
     }
 
-    fn config(&self, plan: &PlanFile) -> Result<(Config, Asking), Failure> {
+    fn config(&self, plan: &PlanFile) -> Result<(Config, ApprovalRoute), Failure> {
         let session = self.session.session_of(plan)?;
         if let Some(path) = &self.config {
             if self.record.is_given() {
@@ -166,10 +166,9 @@ impl PlanRunArgs {
                 ));
             }
             let file = ConfigFile::read(path)?;
-            let asking = file
-                .approval
-                .as_ref()
-                .map_or(Asking::Nobody, |part| Asking::Filing { config: path.clone(), ttl: part.ttl() });
+            let asking = file.approval.as_ref().map_or(ApprovalRoute::Unavailable, |part| {
+                ApprovalRoute::Filing { config: path.clone(), ttl: part.ttl() }
+            });
             return Ok((file.config(session, &PlanPart::default())?, asking));
         }
         let mut config = self.session.config(session, self.server.clone())?;
@@ -178,7 +177,7 @@ impl PlanRunArgs {
         }
         config.record = self.record.plan()?;
         let Some(key) = &self.approval_key else {
-            return Ok((config, Asking::Nobody));
+            return Ok((config, ApprovalRoute::Unavailable));
         };
         let run = named_or_default(self.run.as_ref())?;
         let audience = named_or_default(self.audience.as_ref())?;
@@ -186,7 +185,10 @@ impl PlanRunArgs {
         let mut approvals = ApprovalConfig::new(key.clone(), run.clone(), audience, store);
         approvals.max_lifetime = self.approval_ttl;
         config.approvals = Some(approvals);
-        Ok((config, Asking::Minting { key_file: key.clone(), run, ttl: minted_ttl(self.approval_ttl) }))
+        Ok((
+            config,
+            ApprovalRoute::Minting { key_file: key.clone(), run, ttl: minted_ttl(self.approval_ttl) },
+        ))
     }
 
     /// Opens the session, starts the plan, runs its calls and prints the trace.

@@ -22,7 +22,7 @@ pub(crate) struct ProposalEvidenceArgs {
 }
 
 /// One entry and its result.
-struct Looked {
+struct CheckedEntry {
     id: String,
     kind: &'static str,
     verdict: Result<(), ProposalError>,
@@ -66,7 +66,7 @@ impl ProposalEvidenceArgs {
                     .and_then(|proposal| self.judge(proposal, &verifier, args, &*clock))
                     .or_else(|error| if is_of_another(&error) { Ok(()) } else { Err(error) })
             };
-            looked.push(Looked { id, kind, verdict });
+            looked.push(CheckedEntry { id, kind, verdict });
         }
         self.tell(out, &looked, whole.is_ok())
     }
@@ -86,7 +86,7 @@ impl ProposalEvidenceArgs {
         }
     }
 
-    fn tell(&self, out: &mut Output, looked: &[Looked], ok: bool) -> Result<Exit, Failure> {
+    fn tell(&self, out: &mut Output, looked: &[CheckedEntry], ok: bool) -> Result<Exit, Failure> {
         let failed = ProposalCode::EvidenceFailed;
         if out.is_json() {
             let entries: Vec<Value> =
@@ -103,7 +103,7 @@ impl ProposalEvidenceArgs {
     }
 }
 
-impl Looked {
+impl CheckedEntry {
     fn line(&self) -> String {
         let id = escape_hidden(&self.id);
         match &self.verdict {

@@ -2,7 +2,7 @@ use countersign_core::Timestamp;
 
 use super::alarm::ReplayResult;
 use super::count::{SignalCounts, percent};
-use super::history::{History, Strip, Tally};
+use super::history::{DecisionCounts, History, Strip};
 
 /// Blocks from none accepted to all accepted.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -19,7 +19,7 @@ const RED: (&str, &str) = ("\u{1b}[31m", "\u{1b}[0m");
 
 /// Size and colours of the terminal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub(super) struct TerminalStyle {
     pub(super) width: usize,
     pub(super) height: usize,
     pub(super) coloured: bool,
@@ -27,7 +27,7 @@ pub(super) struct Look {
 
 /// Draws one picture: a heading, and a row for each agent, none wider than the terminal. The last line of the terminal
 /// stays free.
-pub(super) fn picture(history: &History, now: Timestamp, look: Look) -> Vec<String> {
+pub(super) fn picture(history: &History, now: Timestamp, look: TerminalStyle) -> Vec<String> {
     // Some terminals start a new line after a full last column.
     let width = look.width.saturating_sub(1);
     let all = history.strips(width, now);
@@ -59,7 +59,7 @@ fn row(strip: &Strip<'_>, name: &str, blocks: usize) -> String {
     let start = strip.intervals.len().saturating_sub(blocks);
     let shown = strip.intervals.get(start..).unwrap_or_default();
     let graph: String = shown.iter().map(|tally| tally.rate().map_or(' ', block)).collect();
-    let share = shown.iter().fold(Tally::default(), |sum, tally| sum.plus(*tally)).rate();
+    let share = shown.iter().fold(DecisionCounts::default(), |sum, tally| sum.plus(*tally)).rate();
     let alarm = strip.alarm.as_ref().map(alarm).unwrap_or_default();
     let signals = signals(&strip.signals);
     format!("{name}  {graph}  {:>6}  {alarm}{signals}", percent(share)).trim_end().to_owned()

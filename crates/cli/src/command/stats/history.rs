@@ -25,18 +25,18 @@ pub(super) struct History {
 #[derive(Debug)]
 struct AgentDecisions {
     /// By the number of the interval since the epoch.
-    intervals: BTreeMap<u64, Tally>,
+    intervals: BTreeMap<u64, DecisionCounts>,
     /// Signals by the number of the interval.
     signals: BTreeMap<u64, SignalCounts>,
     /// Decisions since the last report.
-    fresh: Tally,
+    fresh: DecisionCounts,
     fresh_signals: SignalCounts,
     replay: Replay,
 }
 
 /// Numbers of decisions, without the calls that wait for an approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Tally {
+pub(super) struct DecisionCounts {
     pub(super) accepted: u64,
     pub(super) decided: u64,
 }
@@ -46,7 +46,7 @@ pub(super) struct Tally {
 pub(super) struct Strip<'h> {
     pub(super) agent: &'h str,
     /// Oldest first, up to now.
-    pub(super) intervals: Vec<Tally>,
+    pub(super) intervals: Vec<DecisionCounts>,
     pub(super) alarm: Option<ReplayResult>,
     /// Signals in these intervals.
     pub(super) signals: SignalCounts,
@@ -57,7 +57,7 @@ pub(super) struct Strip<'h> {
 #[derive(Debug)]
 pub(super) struct Fresh<'h> {
     pub(super) agent: &'h str,
-    pub(super) tally: Tally,
+    pub(super) tally: DecisionCounts,
     pub(super) signals: SignalCounts,
     pub(super) alarm: Option<ReplayResult>,
 }
@@ -97,7 +97,7 @@ impl History {
         self.agents.entry(agent).or_insert_with(|| AgentDecisions {
             intervals: BTreeMap::new(),
             signals: BTreeMap::new(),
-            fresh: Tally::default(),
+            fresh: DecisionCounts::default(),
             fresh_signals: SignalCounts::new(),
             replay: Replay::new(rule),
         })
@@ -111,7 +111,7 @@ impl History {
             return;
         }
         let accepted = u64::from(call.verdict == Verdict::Accept);
-        seen.decided(number, Tally { accepted, decided: 1 });
+        seen.decided(number, DecisionCounts { accepted, decided: 1 });
     }
 
     fn signal(&mut self, raised: &SignalRecord) {
@@ -136,7 +136,7 @@ impl History {
         let waiting = RejectionCode::ApprovalRequired.as_str();
         let rows = sum.rows.iter().filter(|row| !row.about_plan && row.code.as_str() != waiting);
         let decided = rows.map(|row| row.count).fold(0, u64::saturating_add);
-        seen.decided(number, Tally { accepted: 0, decided });
+        seen.decided(number, DecisionCounts { accepted: 0, decided });
         true
     }
 
@@ -174,7 +174,7 @@ impl History {
     pub(super) fn take_fresh(&mut self) -> Vec<Fresh<'_>> {
         let agents = self.agents.iter_mut();
         agents
-            .filter(|(_, seen)| seen.fresh != Tally::default() || !seen.fresh_signals.is_empty())
+            .filter(|(_, seen)| seen.fresh != DecisionCounts::default() || !seen.fresh_signals.is_empty())
             .map(|(agent, seen)| Fresh {
                 agent,
                 tally: std::mem::take(&mut seen.fresh),
@@ -196,7 +196,7 @@ fn sum<'s>(parts: impl Iterator<Item = &'s SignalCounts>) -> SignalCounts {
 
 impl AgentDecisions {
     /// Counts decisions in the interval with this number.
-    fn decided(&mut self, number: u64, more: Tally) {
+    fn decided(&mut self, number: u64, more: DecisionCounts) {
         for tally in [&mut self.fresh, self.intervals.entry(number).or_default()] {
             *tally = tally.plus(more);
         }
@@ -206,7 +206,7 @@ impl AgentDecisions {
     }
 }
 
-impl Tally {
+impl DecisionCounts {
     pub(super) fn rate(self) -> Option<f64> {
         rate(self.accepted, self.decided)
     }

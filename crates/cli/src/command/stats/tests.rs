@@ -18,7 +18,7 @@ use countersign_tool_gate::{AlarmAction, AlarmRule, AlarmState, CallStats, Stand
 use serde_json::{Value, json};
 
 use super::count::Count;
-use super::graph::{Look, picture};
+use super::graph::{TerminalStyle, picture};
 use super::history::History;
 use super::table::By;
 use super::table::table;
@@ -440,7 +440,7 @@ fn history(records: &[Record]) -> History {
     history
 }
 
-const LOOK: Look = Look { width: 60, height: 24, coloured: false };
+const LOOK: TerminalStyle = TerminalStyle { width: 60, height: 24, coloured: false };
 
 #[test]
 fn picture_has_a_block_for_each_interval() {
@@ -478,7 +478,7 @@ fn picture_fits_the_terminal() {
     records.push(decision(50, "Zoë\u{3042}", SEARCH, None));
     let history = history(&records);
     for (width, height) in [(200, 24), (80, 24), (60, 8), (30, 3), (10, 2), (1, 1), (0, 0)] {
-        let lines = picture(&history, at(100), Look { width, height, ..LOOK });
+        let lines = picture(&history, at(100), TerminalStyle { width, height, ..LOOK });
         assert!(lines.len() <= height.saturating_sub(1).max(2), "{width} {height}: {}", lines.len());
         for line in &lines {
             assert!(line.chars().count() < width.max(1), "{width} {height}: {line:?}");
@@ -493,7 +493,7 @@ fn agents_with_an_alarm_come_first_in_red() {
     let mut records: Vec<_> = (0..12).map(|at| decision(at, "z", SEARCH, Some("ARGS_SCHEMA"))).collect();
     records.push(decision(20, "a", SEARCH, None));
     records.push(standing(21, "m", StandingChange::Quarantined));
-    let lines = picture(&history(&records), at(30), Look { coloured: true, ..LOOK });
+    let lines = picture(&history(&records), at(30), TerminalStyle { coloured: true, ..LOOK });
     assert!(lines[1].starts_with("\u{1b}[31mm ") && lines[1].ends_with("quarantined\u{1b}[0m"), "{lines:?}");
     assert!(lines[2].starts_with("\u{1b}[31mz ") && lines[2].contains("▁    0.0%  raised"), "{lines:?}");
     assert!(lines[3].starts_with("a ") && !lines[3].contains('\u{1b}'), "{lines:?}");
@@ -510,7 +510,7 @@ fn signal_is_drawn_with_the_interval_in_which_it_was_raised() {
         signal(4, "z", Signal::Undisclosed),
         signal(5, "z", Signal::Asked),
     ];
-    let look = Look { width: 80, coloured: true, ..LOOK };
+    let look = TerminalStyle { width: 80, coloured: true, ..LOOK };
     let lines = picture(&history(&records), at(30), look);
     let wanted = "100.0%  alarm 0%, asked 1, undisclosed 2\u{1b}[0m";
     assert!(lines[1].starts_with("\u{1b}[31mz ") && lines[1].ends_with(wanted), "{lines:?}");

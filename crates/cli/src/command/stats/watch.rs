@@ -8,7 +8,7 @@ use countersign_tool_gate::AlarmRule;
 use serde_json::{Map, Value, json};
 use terminal_size::{Height, Width, terminal_size_of};
 
-use super::graph::{Look, alarm, picture, signals};
+use super::graph::{TerminalStyle, alarm, picture, signals};
 use super::history::{Fresh, History};
 use super::percent;
 use countersign_host::entries::Entry;
@@ -91,7 +91,7 @@ impl DisplayForm {
             Self::Picture { coloured, lines } => {
                 let size = terminal_size_of(io::stdout());
                 let size = size.map_or(USUAL, |(Width(width), Height(height))| (width.into(), height.into()));
-                let look = Look { width: size.0, height: size.1, coloured: *coloured };
+                let look = TerminalStyle { width: size.0, height: size.1, coloured: *coloured };
                 let picture = picture(history, now, look);
                 // Moves up over the old picture, at most by the height of the terminal.
                 let up = (*lines).min(size.1.saturating_sub(1));
