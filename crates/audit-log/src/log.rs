@@ -263,7 +263,7 @@ impl Log {
         let mut state = self.state.lock();
         let (mut patience, mut due) = (PATIENCE, 0);
         loop {
-            if let Some(told) = state.told(life, seq) {
+            if let Some(told) = state.result_for(life, seq) {
                 return told;
             }
             if Self::hash(&mut state) {

@@ -327,7 +327,7 @@ impl OpenRecord {
 
     /// Rolls back the opening: removes the files that it created. If the state still names the log, the empty log
     /// stays.
-    pub(crate) fn unmake(self) {
+    pub(crate) fn roll_back(self) {
         // The caller reports the reason, and a failure to end an unused log does not matter.
         let _ = self.log.end();
         // The state goes first: it must not name a missing log.

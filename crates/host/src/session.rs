@@ -254,7 +254,7 @@ impl PreparedSession {
             }
             Err(failure) => {
                 if let Some(record) = record {
-                    record.unmake();
+                    record.roll_back();
                 }
                 Err(failure)
             }

@@ -16,9 +16,9 @@ use countersign_tool_gate::{
 use serde::Deserialize;
 
 use crate::error::{HostError, chain, one_line};
+use crate::escape::{shown_id, shown_name};
 use crate::record::OpenRecord;
 use crate::report::Reporter;
-use crate::shown::{shown_id, shown_name};
 use crate::time::{Span, now};
 
 pub(crate) use replay::AlarmKeeper;

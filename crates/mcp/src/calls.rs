@@ -191,13 +191,13 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     }
     let wire = link.asked.lock().wire_id(call.serial);
     let line = era_2025::call_line(&wire, tool.name().as_str(), &args, call.meta.as_deref());
-    if !link.tell_server(line) {
+    if !link.send_to_server(line) {
         return link.fail(call, link.end_fault());
     }
     let overtaken = link.asked.lock().sent(call.serial);
     if let Some(cancellation) = overtaken {
         link.wait_for_cancellation();
-        link.tell_server(cancellation);
+        link.send_to_server(cancellation);
     }
 }
 

@@ -172,7 +172,7 @@ fn list_tools(link: &Link, epoch: u64, deadline: Deadline) -> Option<BTreeMap<To
         link.listing.ask(serial);
         link.asked.lock().open_own(serial, RequestPurpose::Own { serial, epoch }).ok()?;
         let id = link.asked.lock().wire_id(serial);
-        let answer = if link.tell_server(era_2025::list_tools_line(&id, cursor.as_deref())) {
+        let answer = if link.send_to_server(era_2025::list_tools_line(&id, cursor.as_deref())) {
             link.listing.wait(deadline)
         } else {
             PageAnswer::Failed

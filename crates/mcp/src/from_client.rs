@@ -138,7 +138,7 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     };
     match opened {
         Ok((serial, wire)) => {
-            if !link.tell_server(passed(link, message, method, Some((&["id"], &wire)))) {
+            if !link.send_to_server(passed(link, message, method, Some((&["id"], &wire)))) {
                 withdraw(link, id, serial);
             }
         }
@@ -207,7 +207,7 @@ fn notification(link: &Link, message: &Canonical, method: &str, params: Option<V
     match era_2025::client_notification(method, link.settings.client_methods()) {
         ClientNotification::Pass => {
             note_strange(link, method, params);
-            link.tell_server(passed(link, message, method, None));
+            link.send_to_server(passed(link, message, method, None));
         }
         ClientNotification::Cancelled => cancelled(link, message, method, params),
         // JSON-RPC 2.0, section 4.1: a notification is never answered.
@@ -244,7 +244,7 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
         return;
     };
     if passes {
-        link.tell_server(line);
+        link.send_to_server(line);
     }
     link.answer_behind(&id);
 }
@@ -253,7 +253,7 @@ fn answer(link: &Link, message: &Canonical, id: &RpcId) {
     let answered = link.server_asked.lock().answer(id);
     match answered {
         Answered::Open(()) => {
-            link.tell_server(message.as_str());
+            link.send_to_server(message.as_str());
         }
         Answered::Late => {}
         // An answer never gets an answer, not even an error: under this id, the client may await another answer.

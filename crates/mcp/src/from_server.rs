@@ -293,5 +293,5 @@ fn pass<'a>(
     if era_2025::mark_code(&mut edits, &place, message) {
         link.record(Direction::ToClient, method, Fault::ReservedCode);
     }
-    link.tell_client(edits.finish());
+    link.send_to_client(edits.finish());
 }

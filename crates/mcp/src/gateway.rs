@@ -15,7 +15,6 @@ use crate::calls::{decide_calls, decide_unlisted};
 use crate::error::{CallIdError, GatewayError};
 use crate::from_client::read_client;
 use crate::from_server::read_server;
-use crate::last_step::LastStep;
 use crate::link::{EndedBy, Link, LinkParts};
 use crate::notice::GatewayNotice;
 use crate::plans::finish;
@@ -23,6 +22,7 @@ use crate::queue::Queue;
 use crate::recording::record_refusals;
 use crate::session_end::watch_session;
 use crate::settings::GatewaySettings;
+use crate::submission::LastStep;
 
 /// Time to wait, after a stop, for a decision in progress and for a client that reads slowly.
 const AFTER_STOP: Duration = Duration::from_millis(100);
@@ -251,8 +251,18 @@ fn start_all(
     server_in: impl Write + Send + 'static,
     server_out: impl Read + Send + 'static,
 ) -> io::Result<()> {
-    start(link, "client-out", move |link| write_lines(&link.to_client, client_out), Link::client_deaf)?;
-    start(link, "server-in", move |link| write_lines(&link.to_server, server_in), Link::server_deaf)?;
+    start(
+        link,
+        "client-out",
+        move |link| write_lines(&link.to_client, client_out),
+        Link::client_stopped_reading,
+    )?;
+    start(
+        link,
+        "server-in",
+        move |link| write_lines(&link.to_server, server_in),
+        Link::server_stopped_reading,
+    )?;
     start(link, "calls", decide_calls, Link::calls_looked_at)?;
     start(link, "unlisted", decide_unlisted, Link::calls_ended)?;
     start(link, "session", watch_session, |_| {})?;

@@ -32,7 +32,6 @@ mod gateway;
 mod glean;
 mod handshake;
 mod held_call;
-mod last_step;
 mod line;
 mod link;
 mod listing;

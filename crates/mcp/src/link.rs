@@ -15,7 +15,6 @@ use crate::error::CallIdError;
 use crate::fault::Fault;
 use crate::handshake::{Handshake, HandshakeAttempt};
 use crate::held_call::HeldCall;
-use crate::last_step::LastStep;
 use crate::listing::{Listing, PageAnswer};
 use crate::members::UnknownMembers;
 use crate::message::{RpcId, error_line, error_line_with};
@@ -23,6 +22,7 @@ use crate::notice::{AnnouncedContract, GatewayNotice, Notice, Renewal};
 use crate::queue::Queue;
 use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::GatewaySettings;
+use crate::submission::LastStep;
 use crate::table::Table;
 
 /// Maximum number of bytes that wait for one peer to read them. Beyond that, the writer waits.
@@ -204,20 +204,20 @@ impl Link {
     }
 
     /// Sends one line to the client, as soon as there is room.
-    pub(crate) fn tell_client(&self, line: impl Into<Vec<u8>>) {
+    pub(crate) fn send_to_client(&self, line: impl Into<Vec<u8>>) {
         let line = line.into();
         self.to_client.push(line.len(), line);
     }
 
     /// Sends one line to the server, as soon as there is room. Returns `false` if the server accepts no more.
-    pub(crate) fn tell_server(&self, line: impl Into<Vec<u8>>) -> bool {
+    pub(crate) fn send_to_server(&self, line: impl Into<Vec<u8>>) -> bool {
         let line = line.into();
         self.to_server.push(line.len(), line)
     }
 
     /// Answers a client's request that is no longer in the table, then sends the answers that wait for its id.
     pub(crate) fn answer(&self, id: &RpcId, line: impl Into<Vec<u8>>) {
-        self.tell_client(line);
+        self.send_to_client(line);
         self.answer_behind(id);
     }
 
@@ -225,7 +225,7 @@ impl Link {
     pub(crate) fn answer_behind(&self, id: &RpcId) {
         let behind = self.asked.lock().take_behind(id);
         for line in behind {
-            self.tell_client(line);
+            self.send_to_client(line);
         }
     }
 
@@ -234,9 +234,9 @@ impl Link {
     pub(crate) fn answer_refused(&self, id: &RpcId, line: String) {
         let turn = self.asked.lock().answer_behind(id, line);
         match turn {
-            AnswerTurn::Now(line) => self.tell_client(line),
+            AnswerTurn::Now(line) => self.send_to_client(line),
             AnswerTurn::Later => {}
-            AnswerTurn::Never => self.tell_client(error_line(None, Fault::IdInUse)),
+            AnswerTurn::Never => self.send_to_client(error_line(None, Fault::IdInUse)),
         }
     }
 
@@ -249,7 +249,7 @@ impl Link {
     /// Like [`answer_fault`](Self::answer_fault), with `data` as the error's data.
     pub(crate) fn answer_fault_with(&self, id: Option<&RpcId>, fault: Fault, data: Object) {
         let free = id.filter(|id| fault != Fault::IdInUse && !self.asked.lock().is_in_use(id));
-        self.tell_client(error_line_with(free, fault, data));
+        self.send_to_client(error_line_with(free, fault, data));
     }
 
     /// Returns whether the session is not initialized and a message with this method must wait until it is.
@@ -380,7 +380,7 @@ impl Link {
     }
 
     /// Notes that the server has stopped reading. It may still have answers in transit.
-    pub(crate) fn server_deaf(&self) {
+    pub(crate) fn server_stopped_reading(&self) {
         self.to_server.kill();
         self.note(|life| {
             life.first.get_or_insert(EndedBy::Server);
@@ -388,7 +388,7 @@ impl Link {
     }
 
     /// Notes that the client has stopped reading.
-    pub(crate) fn client_deaf(&self) {
+    pub(crate) fn client_stopped_reading(&self) {
         self.to_client.kill();
         self.client_ended();
     }

@@ -13,12 +13,11 @@ use countersign_tool_gate::{
 use crate::approvals::ApproverAnswer;
 use crate::definitions::know_definition;
 use crate::held_call::HeldCall;
-use crate::last_step::LastStep;
 use crate::link::Link;
 use crate::questions::QuestionDesk;
 use crate::results::{Committed, PlanKind, RefusalText, advice, committed_line, refusal_line};
 use crate::settings::PlanApprovals;
-use crate::submission::read_plan;
+use crate::submission::{LastStep, read_plan};
 
 /// Id in the record of a plan without a root: it could not be read or committed.
 const NO_ROOT: &str = "plan";
@@ -73,7 +72,7 @@ impl From<&StartPlanError> for Refused {
 }
 
 impl Refused {
-    fn told(&self) -> RefusalText<'_> {
+    fn text(&self) -> RefusalText<'_> {
         RefusalText {
             code: self.code,
             message: &self.message,
@@ -107,7 +106,7 @@ pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
     };
     let answer = match decided {
         Ok(committed) => committed_line(&call.id, &committed),
-        Err(refused) => refusal_line(&call.id, refused.told()),
+        Err(refused) => refusal_line(&call.id, refused.text()),
     };
     if link.withdraw(call) {
         link.answer(&call.id, answer);

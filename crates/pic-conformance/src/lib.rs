@@ -14,7 +14,6 @@
 //! ```
 
 mod call;
-mod files;
 mod guards;
 mod manifest;
 mod report;

@@ -1,4 +1,6 @@
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,9 +12,9 @@ use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::rfc3339::{self, Offset};
 use countersign_core::{Audience, Clock, ManualClock, Millis, SystemClock, error_chain as chain};
 use countersign_keys::TrustRoot;
+use countersign_keys::trusted::open_regular;
 
 use crate::call::{StatedCall, parse};
-use crate::files::{SuiteFileError, read_file};
 use crate::manifest::{Expected, Mode, SuiteManifest, VectorEntry, within};
 use crate::report::{Filter, Outcome, Report, VectorFault, VectorVerdict};
 use crate::vector::{Vector, invalid};
@@ -229,4 +231,39 @@ fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, VectorFault> {
 #[cfg(not(unix))]
 fn open_folder(path: &Path) -> Result<Arc<dyn EvidenceResolver>, VectorFault> {
     Err(VectorFault::Runner(format!("`{}`: evidence folders need a Unix system", path.display())))
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SuiteFileError {
+    #[error("`{}`: {source}", path.display())]
+    Missing { path: PathBuf, source: io::Error },
+    #[error("`{}`: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("`{}` is larger than {max} bytes", path.display())]
+    TooLarge { path: PathBuf, max: u64 },
+}
+
+/// Reads a regular file of at most `max` bytes.
+fn read_file(path: &Path, max: u64) -> Result<Vec<u8>, SuiteFileError> {
+    let failed = |source: io::Error| {
+        let path = path.to_owned();
+        if source.kind() == io::ErrorKind::NotFound {
+            SuiteFileError::Missing { path, source }
+        } else {
+            SuiteFileError::Unreadable { path, source }
+        }
+    };
+    let (file, about) = open_regular(path).map_err(failed)?;
+    let bytes = take(&file, max.saturating_add(1)).map_err(failed)?;
+    let is_long = u64::try_from(bytes.len()).map_or(true, |len| len > max);
+    if about.len() > max || is_long {
+        return Err(SuiteFileError::TooLarge { path: path.to_owned(), max });
+    }
+    Ok(bytes)
+}
+
+fn take(file: &File, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -116,7 +116,7 @@ impl LogState {
     }
 
     /// Returns the result for the caller that waits for a record of a life, once it is decided.
-    pub(super) fn told(&self, life: u64, seq: u64) -> Option<Result<(), AuditError>> {
+    pub(super) fn result_for(&self, life: u64, seq: u64) -> Option<Result<(), AuditError>> {
         let kept = |kept: u64| (kept >= seq).then_some(Ok(()));
         if life == self.life {
             return kept(self.kept.size());

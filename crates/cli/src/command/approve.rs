@@ -16,12 +16,12 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, ask_at_terminal, internal, reporter};
 use crate::time::now;
 use countersign_host::config_file::{ApprovalPart, ConfigFile, find_config, run_of};
+use countersign_host::escape::{shown_id, shown_json};
 use countersign_host::inputs::run_keys;
 use countersign_host::plans::PlanPart;
 use countersign_host::random;
 use countersign_host::record::PreparedRecord;
 use countersign_host::session::open_existing_store;
-use countersign_host::shown::{shown_id, shown_json};
 
 /// Fewest characters of an id prefix that can name a call.
 const MIN_PREFIX: usize = 4;

@@ -112,7 +112,7 @@ impl File {
         write_file(&self.path, families.text(gauges).as_bytes(), Replace::Allowed)
     }
 
-    fn tell(&self, error: &HostError) {
+    fn report_failure(&self, error: &HostError) {
         self.reporter.warn(error.code(), &format!("the metrics were not written: {}", error.line()));
     }
 }
@@ -181,7 +181,7 @@ impl Metrics {
                 match file.write(&rendering, Gauges::Kept) {
                     Ok(()) => told = false,
                     Err(failure) if !told => {
-                        file.tell(&failure);
+                        file.report_failure(&failure);
                         told = true;
                     }
                     Err(_) => {}
@@ -202,7 +202,7 @@ impl Metrics {
         if let Some(file) = &self.file
             && let Err(failure) = file.write(&self.rendering, Gauges::Kept)
         {
-            file.tell(&failure);
+            file.report_failure(&failure);
         }
     }
 }
@@ -216,7 +216,7 @@ impl Drop for Metrics {
         if let Some(file) = &self.file
             && let Err(failure) = file.write(&self.rendering, Gauges::LeftOut)
         {
-            file.tell(&failure);
+            file.report_failure(&failure);
         }
     }
 }

@@ -52,7 +52,7 @@ impl AuditSink for ReportingLog {
         }
         let kept = self.log.record(record);
         self.synced.note(&self.log);
-        self.heard(RecordState::of(&kept));
+        self.observe(RecordState::of(&kept));
         kept
     }
 
@@ -122,14 +122,14 @@ impl ReportingLog {
         let log = Arc::clone(this);
         let verify = move || {
             if let Err(error) = log.log.verify_older() {
-                log.heard(RecordState::of(&Err(error)));
+                log.observe(RecordState::of(&Err(error)));
             }
         };
         let thread = std::thread::Builder::new().name("countersign-verify".to_owned());
         if thread.spawn(verify).is_err() {
             // Without a thread it runs here, which delays the start.
             if let Err(error) = this.log.verify_older() {
-                this.heard(RecordState::of(&Err(error)));
+                this.observe(RecordState::of(&Err(error)));
             }
         }
     }
@@ -184,7 +184,7 @@ impl ReportingLog {
     }
 
     /// Reports a change between working and failing.
-    fn heard(&self, now: RecordState) {
+    fn observe(&self, now: RecordState) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match (&*state, &now) {
             (RecordState::Works, RecordState::Works) => return,

@@ -149,7 +149,7 @@ fn new_log_stays_if_its_state_cannot_be_changed() {
     // The state's folder is unavailable for a moment.
     let (states, away) = (place.path().join("states"), place.path().join("away"));
     std::fs::rename(&states, &away).unwrap();
-    second.unmake();
+    second.roll_back();
     std::fs::rename(&away, &states).unwrap();
     let [line] = lines.lock().unwrap().clone().try_into().unwrap();
     assert!(line.starts_with("warning AUDIT_STATE: `") && line.contains("stays"), "{line}");
@@ -165,7 +165,7 @@ fn empty_log_that_another_process_began_is_not_rolled_back() {
     let first = open_with(&folder, &one, &Arc::default());
     // Its process is killed before the first entry.
     drop(Log::open_numbered(&folder, options(&one)).unwrap());
-    open_with(&folder, &other, &Arc::default()).unmake();
+    open_with(&folder, &other, &Arc::default()).roll_back();
     assert_eq!(first.logs().at_start().unwrap().len(), 2);
 }
 
@@ -175,7 +175,7 @@ fn new_log_is_rolled_back_with_its_state() {
     let (folder, state, _) = two_states(place.path());
     let lines = Arc::default();
     let first = open_with(&folder, &state, &lines);
-    open_with(&folder, &state, &lines).unmake();
+    open_with(&folder, &state, &lines).roll_back();
     assert!(!folder.join("1").exists() && lines.lock().unwrap().is_empty());
     assert_eq!(first.logs().at_start().unwrap().len(), 1);
 }

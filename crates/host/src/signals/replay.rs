@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::entries::{Entries, LogPart, ReadTo};
 use crate::error::{HostError, one_line};
+use crate::escape::shown_id;
 use crate::record::{RecordLogs, ReplayedLog};
 use crate::report::Reporter;
-use crate::shown::shown_id;
 use crate::states::side_rebuilt;
 use crate::time::now;
 

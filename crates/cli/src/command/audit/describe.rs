@@ -4,7 +4,7 @@ use countersign_audit_log::{
     StandingChange, Verdict,
 };
 
-use countersign_host::shown::{quoted, shown_id, shown_line, shown_name, shown_tool};
+use countersign_host::escape::{quoted, shown_id, shown_line, shown_name, shown_tool};
 
 /// Describes one entry on one line for a person. Text from agents was escaped when it was recorded; here names, reasons
 /// and values are also quoted so that none can imitate another part of the line.

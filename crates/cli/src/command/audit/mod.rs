@@ -1,7 +1,6 @@
 mod archive;
 mod checkpoint;
 mod describe;
-mod durable;
 mod entries;
 mod export;
 mod follow;

@@ -14,7 +14,7 @@ use super::log::{KeySource, LogArgs, LogChoice, ProvableLog, only_one};
 use crate::failure::{Exit, Failure};
 use crate::files::{Replace, must_be_free, read_file, read_text_file, write_file};
 use crate::output::{Output, internal};
-use countersign_host::shown::{shown_id, shown_tool};
+use countersign_host::escape::{shown_id, shown_tool};
 
 /// Most decisions on one call id that are listed.
 const MOST_CALLS: usize = 64;
@@ -196,7 +196,7 @@ impl ReceiptVerifyArgs {
         if out.is_json() {
             out.json(&report(&verified)?)?;
         } else {
-            tell(out, &verified)?;
+            print_result(out, &verified)?;
         }
         Ok(Exit::Done)
     }
@@ -233,7 +233,7 @@ fn report(receipt: &VerifiedReceipt) -> Result<Value, Failure> {
     }))
 }
 
-fn tell(out: &mut Output, receipt: &VerifiedReceipt) -> Result<(), Failure> {
+fn print_result(out: &mut Output, receipt: &VerifiedReceipt) -> Result<(), Failure> {
     let checkpoint = receipt.checkpoint();
     out.line(&format!(
         "entry {} of {}, under its checkpoint of {}",

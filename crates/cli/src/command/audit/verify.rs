@@ -51,7 +51,7 @@ impl AuditVerifyArgs {
             return Ok(Exit::Done);
         }
         for log in &logs {
-            tell(out, log, self.state.as_deref())?;
+            print_result(out, log, self.state.as_deref())?;
         }
         if is_several(&logs) {
             out.line(&format!("{} logs verified", logs.len()))?;
@@ -134,7 +134,7 @@ fn report(log: &VerifiedLog) -> Value {
     })
 }
 
-fn tell(out: &mut Output, log: &VerifiedLog, state_file: Option<&Path>) -> Result<(), Failure> {
+fn print_result(out: &mut Output, log: &VerifiedLog, state_file: Option<&Path>) -> Result<(), Failure> {
     let VerifiedLog { key, summary, kept, state, .. } = log;
     let (origin, segments) = (key.origin(), counted(summary.segments, "segment"));
     let checkpoints = counted(summary.checkpoints, "checkpoint");

@@ -82,7 +82,7 @@ impl Witness {
         if let Some(path) = &self.state {
             write_file(path, whole.as_bytes(), Replace::Allowed)?;
         }
-        self.tell(out, &log, &whole, &answers)?;
+        self.print_result(out, &log, &whole, &answers)?;
         Ok(Exit::Done)
     }
 
@@ -127,7 +127,7 @@ impl Witness {
         if refused { failure.into_refusal() } else { failure }
     }
 
-    fn tell(
+    fn print_result(
         &self,
         out: &mut Output,
         log: &ProvableLog,

@@ -17,10 +17,10 @@ use serde::Serialize;
 
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, internal, note, reporter, watch_signals};
+use countersign_host::escape::shown_id;
 use countersign_host::interrupt::Interrupt;
 use countersign_host::lines::{Line, next_line};
 use countersign_host::session::SessionEnd;
-use countersign_host::shown::shown_id;
 use countersign_host::signals::AgentWatch;
 use line::CallLine;
 use options::{CheckOptions, Minting};
@@ -274,7 +274,7 @@ fn next(lines: &Receiver<io::Result<Option<Line>>>, interrupt: &Interrupt) -> Re
 impl Answers<'_> {
     fn accept(&mut self, call_id: &str, accepted: &AcceptedCall) -> Result<(), Failure> {
         let evidence = accepted.evidence().iter();
-        self.tell(&Decision {
+        self.print_result(&Decision {
             call_id: Some(call_id),
             decision: "accept",
             code: None,
@@ -305,7 +305,7 @@ impl Answers<'_> {
         if let Some(mint) = mint.as_ref().filter(|_| !self.out.is_json()) {
             note(&format!("to approve {}: {mint}", shown_id(rejection.call_id())));
         }
-        self.tell(&Decision {
+        self.print_result(&Decision {
             call_id,
             decision: "reject",
             code: Some(rejection.code().as_str()),
@@ -323,7 +323,7 @@ impl Answers<'_> {
     }
 
     /// Writes and flushes one answer: the peer waits for it.
-    fn tell(&mut self, decision: &Decision<'_>) -> Result<(), Failure> {
+    fn print_result(&mut self, decision: &Decision<'_>) -> Result<(), Failure> {
         self.out.json(decision)?;
         self.out.flush()
     }

@@ -10,9 +10,9 @@ use crate::failure::Failure;
 use crate::minting::{mint_words, minted_ttl, shell_line, shell_word};
 use crate::record_args::RecordArgs;
 use countersign_host::config::{ApprovalConfig, Bindings, Config};
+use countersign_host::escape::shown_line;
 use countersign_host::inputs::read_definitions;
 use countersign_host::random;
-use countersign_host::shown::shown_line;
 use countersign_tool_gate::ApprovalRequest;
 
 /// What the session is opened with.

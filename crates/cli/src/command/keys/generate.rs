@@ -93,7 +93,7 @@ impl Generate {
             "out": self.out.display().to_string(),
             "public_out": self.public_out.as_ref().map(|path| path.display().to_string()),
         });
-        self.tell(out, &report, &verifier)
+        self.print_result(out, &report, &verifier)
     }
 
     fn ed25519(&self, out: &mut Output) -> Result<Exit, Failure> {
@@ -109,10 +109,10 @@ impl Generate {
             "out": self.out.display().to_string(),
             "public_out": self.public_out.as_ref().map(|path| path.display().to_string()),
         });
-        self.tell(out, &report, key.key_id().as_str())
+        self.print_result(out, &report, key.key_id().as_str())
     }
 
-    fn tell(&self, out: &mut Output, report: &Value, name: &str) -> Result<Exit, Failure> {
+    fn print_result(&self, out: &mut Output, report: &Value, name: &str) -> Result<Exit, Failure> {
         let text = format!("{name}\nsecret key in {}", self.out.display());
         let text = match &self.public_out {
             Some(path) => format!("{text}\npublic key in {}", path.display()),

@@ -67,7 +67,7 @@ impl KeyringArgs {
         if out.is_json() {
             out.json(&report(&keyring, now))?;
         } else {
-            tell(out, &keyring, now)?;
+            print_result(out, &keyring, now)?;
         }
         Ok(Exit::Done)
     }
@@ -141,7 +141,7 @@ fn report(keyring: &EvidenceKeyring, now: Timestamp) -> Value {
     })
 }
 
-fn tell(out: &mut Output, keyring: &EvidenceKeyring, now: Timestamp) -> Result<(), Failure> {
+fn print_result(out: &mut Output, keyring: &EvidenceKeyring, now: Timestamp) -> Result<(), Failure> {
     let count = keyring.len();
     let keys = if count == 1 { "key" } else { "keys" };
     out.line(&format!("{count} {keys}, {} active", active(keyring, now)))?;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, internal, note, watch_signals};
+use countersign_host::escape::{shown_json, shown_line};
 use countersign_host::server::Server;
-use countersign_host::shown::{shown_json, shown_line};
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {

@@ -7,7 +7,7 @@ use countersign_tool_gate::PLAN_TOOL;
 use serde_json::{Value, json};
 
 use crate::command::plan::unchecked;
-use countersign_host::shown::shown_json;
+use countersign_host::escape::shown_json;
 
 /// A pending approval of a whole plan, parsed from the arguments that the approval binds.
 #[derive(Debug)]

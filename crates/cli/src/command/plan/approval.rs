@@ -11,7 +11,7 @@ use crate::failure::{Failure, chain, one_line};
 use crate::minting::{bound, mint_words, shell_line};
 use crate::output::{Output, note};
 use crate::time::now;
-use countersign_host::shown::shown_json;
+use countersign_host::escape::shown_json;
 
 /// How a missing approval can be obtained.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::options::PlainPlan;
 use super::tree::TreeNode;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use countersign_host::shown::shown_json;
+use countersign_host::escape::shown_json;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanShowArgs {

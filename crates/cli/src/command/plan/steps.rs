@@ -11,8 +11,8 @@ use super::fill::PlannedRun;
 use super::questions::{Questions, request_of};
 use crate::failure::{Failure, one_line};
 use crate::output::{Output, internal};
+use countersign_host::escape::shown_json;
 use countersign_host::server::{CallEnd, Client};
-use countersign_host::shown::shown_json;
 
 /// A plan that runs: its gate, its server, and the source of approvals for single calls.
 pub(super) struct Steps<'a> {

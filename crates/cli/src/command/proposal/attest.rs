@@ -14,9 +14,9 @@ use crate::failure::{Exit, Failure, chain, one_line};
 use crate::files::{Replace, Source, must_be_free, read_signers, write_file};
 use crate::output::{Output, ask_at_terminal, internal, note};
 use crate::time::{moment, now};
+use countersign_host::escape::shown_json;
 use countersign_host::proposals::open_folder;
 use countersign_host::random;
-use countersign_host::shown::shown_json;
 
 /// Most lines and characters of an evidence file that are displayed.
 const SHOWN_LINES: usize = 5;

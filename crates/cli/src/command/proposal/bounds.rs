@@ -7,8 +7,8 @@ use countersign_tool_gate::own_arguments;
 use super::read::ARGS_BYTES;
 use crate::failure::Failure;
 use crate::files::Source;
+use countersign_host::escape::{shown_json, shown_line};
 use countersign_host::inputs::malformed;
-use countersign_host::shown::{shown_json, shown_line};
 
 /// The arguments that an endorsement is for.
 #[derive(Debug, Args)]

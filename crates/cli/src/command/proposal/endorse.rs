@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, read_file, read_signers};
 use crate::output::{Output, internal, note};
 use crate::time::{moment, now};
-use countersign_host::shown::shown_line;
+use countersign_host::escape::shown_line;
 
 /// Most bytes of an evidence file that verifiers accept.
 const FILE_BYTES: u64 = 5 * 1_024 * 1_024;

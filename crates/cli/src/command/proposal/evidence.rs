@@ -68,7 +68,7 @@ impl ProposalEvidenceArgs {
             };
             looked.push(CheckedEntry { id, kind, verdict });
         }
-        self.tell(out, &looked, whole.is_ok())
+        self.print_result(out, &looked, whole.is_ok())
     }
 
     /// Verifies the evidence of a proposal. Whether it supports a claim is ignored here.
@@ -86,7 +86,7 @@ impl ProposalEvidenceArgs {
         }
     }
 
-    fn tell(&self, out: &mut Output, looked: &[CheckedEntry], ok: bool) -> Result<Exit, Failure> {
+    fn print_result(&self, out: &mut Output, looked: &[CheckedEntry], ok: bool) -> Result<Exit, Failure> {
         let failed = ProposalCode::EvidenceFailed;
         if out.is_json() {
             let entries: Vec<Value> =

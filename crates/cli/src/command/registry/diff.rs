@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::read::{UnverifiedRegistry, read_either};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use countersign_host::shown::shown_line;
+use countersign_host::escape::shown_line;
 
 #[derive(Debug, Args)]
 pub(crate) struct Diff {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::read::{UnverifiedRegistry, read_either};
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::Output;
-use countersign_host::shown::shown_line;
+use countersign_host::escape::shown_line;
 
 #[derive(Debug, Args)]
 pub(crate) struct RegistryShowArgs {

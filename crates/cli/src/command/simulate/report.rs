@@ -9,7 +9,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use countersign_host::shown::{shown_id, shown_tool};
+use countersign_host::escape::{shown_id, shown_tool};
 
 /// Most rows; further calls share one row.
 const MAX_ROWS: usize = 1_024;
