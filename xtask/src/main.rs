@@ -1,8 +1,10 @@
 //! Tasks of the repository: `measure` prints figures of the source and holds them to their limits; `codes` lists the
-//! stable codes in `docs/codes.md`; `vectors` makes the public vectors in `tests/vectors`.
+//! stable codes in `docs/codes.md`; `api` lists the public interface in `crates/*/public-api.txt`; `vectors` makes the
+//! public vectors in `tests/vectors`.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "the kinds of items that matter are few")]
 
+mod api;
 mod codes;
 mod house;
 mod imports;
@@ -15,11 +17,13 @@ use std::process::{Command, ExitCode};
 
 use crate::house::HouseError;
 
-const USAGE: &str = "usage: xtask measure|codes|vectors [FOLDER] [--check]\n\n\
+const USAGE: &str = "usage: xtask measure|codes|api|vectors [FOLDER] [--check]\n\n\
     measure  Prints figures of the workspace in FOLDER (default: this one).\n         \
              --check exits with 1 if a figure is above its limit.\n\
     codes    Writes the list of all codes into docs/codes.md.\n         \
-             --check writes nothing, and exits with 1 if the list is out of date.\n    \
+             --check writes nothing, and exits with 1 if the list is out of date.\n\
+    api      Writes the public interface into crates/*/public-api.txt of this workspace.\n         \
+             --check writes nothing, and exits with 1 if the interface differs.\n\
     vectors  Writes the public vectors into tests/vectors of this workspace.\n         \
              --check writes nothing, and exits with 1 if a vector differs.\n";
 
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
     let done = match task {
         Some("measure") => print_figures(&folder, check),
         Some("codes") => list_codes(&folder, check),
+        Some("api") => return list_api(check),
         Some("vectors") => Ok(make_vectors(check)),
         _ => return fail(USAGE),
     };
@@ -63,6 +68,20 @@ fn list_codes(folder: &Path, check: bool) -> Result<ExitCode, HouseError> {
         return Ok(fail("xtask: docs/codes.md is out of date: cargo run -p xtask -- codes\n"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn list_api(check: bool) -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let differing = match api::api(&root, check) {
+        Ok(differing) if differing.is_empty() => return ExitCode::SUCCESS,
+        Ok(differing) => differing,
+        Err(error) => return fail(&format!("xtask: {error}\n")),
+    };
+    let mut text = String::new();
+    for (path, lines) in differing {
+        text += &format!("{}\n{}\n", path.display(), lines.join("\n"));
+    }
+    fail(&format!("{text}xtask: the public interface has changed; to accept: cargo run -p xtask -- api\n"))
 }
 
 /// Runs the program that makes the vectors. It needs the whole library, which the other tasks do without. The check is

@@ -6,9 +6,9 @@
 mod operator;
 
 use countersign::Countersign;
-use countersign::audit_log::MemorySink;
+use countersign::audit_log::{MemorySink, OutcomeKind};
 use countersign::core::{AgentId, Principal, SessionId};
-use countersign::tool_gate::{AcceptedCall, OutcomeKind, RejectionCode, ToolCall};
+use countersign::tool_gate::{AcceptedCall, RejectionCode, ToolCall};
 
 const GOAL: &str = "Answer ticket T-1001 and refund the double charge";
 

@@ -10,7 +10,7 @@ use countersign::audit_log::{Log, LogOptions, verify_log};
 use countersign::canonical_json::Canonical;
 use countersign::core::{AgentId, Principal, SessionId};
 use countersign::keys::SigningKey;
-use countersign::keys::note::KeyName;
+use countersign::tlog::note::KeyName;
 use countersign::tool_gate::{CallError, RejectionCode, Window};
 
 /// Signing key of the log. For the examples only: a real one comes from `countersign keys generate --kind log`.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use countersign::canonical_json::{Limits, Recipe, read};
+use countersign::canonical_json::{Limits, read};
+use countersign::core::Recipe;
 use countersign::registry::definition_digest;
 use countersign_test_vectors::numbered;
 use countersign_testing::{TestRegistry, TestTool};

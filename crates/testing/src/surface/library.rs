@@ -3,8 +3,8 @@ use std::sync::Arc;
 use countersign::Countersign;
 use countersign::approval_token::MemorySpentTokens;
 use countersign::audit_log::MemorySink;
-use countersign::canonical_json::{Limits, Recipe, read};
-use countersign::core::{Audience, Clock, ManualClock, Millis, ToolId};
+use countersign::canonical_json::{Limits, read};
+use countersign::core::{Audience, Clock, ManualClock, Millis, Recipe, ToolId};
 use countersign::registry::definition_digest;
 use countersign::tool_gate::{ApprovalSettings, Rejection, ToolCall, ToolGate};
 

@@ -1,9 +1,9 @@
 //! Parts of vectors: one transfer, three keys, one gate, and ways to change one property.
 
-use countersign::canonical_json::{Limits, Recipe, read};
-use countersign::core::rfc3339::{self, Offset};
-use countersign::core::{Digest, Timestamp};
+use countersign::canonical_json::{Limits, read};
+use countersign::core::{Digest, Recipe, Timestamp};
 use countersign::keys::SigningKey;
+use countersign_core::rfc3339::{self, Offset};
 use serde_json::{Value, json};
 
 /// A slug and a vector.
