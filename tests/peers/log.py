@@ -109,7 +109,7 @@ class Log:
     def verify(self):
         segments = self.segments()
         if not segments:
-            raise Damage("AUDIT_UNAVAILABLE", "the folder holds no log")
+            raise Damage("AUDIT_UNAVAILABLE", "no log in the folder")
         for number in segments:
             self.segment(number, number == segments[-1])
         if self.tree is None:

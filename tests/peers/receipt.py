@@ -70,7 +70,7 @@ class Key:
         need(len(parts) == 3, "the key is not `name+id+key`")
         self.name, identity, material = parts[0], parts[1], from_base64(parts[2], "the key is not base64")
         need(self.name and not any(c.isspace() for c in self.name), "the key has no name")
-        need(len(material) == 33 and material[0] == kind, "the key is of another kind")
+        need(len(material) == 33 and material[0] == kind, "unsupported key algorithm")
         self.id, self.kind, self.bytes = sha256(self.name.encode() + b"\n" + material)[:4], kind, material[1:]
         need(self.id.hex() == identity, "the key's id is not that of its name and bytes")
 
@@ -140,7 +140,7 @@ def open_checkpoint(note, vkey, witnesses=(), quorum=0):
     origin = log.name
     lines = text.split("\n")
     need(len(lines) == 4 and lines[3] == "", "the checkpoint is not three lines")
-    need(lines[0] == origin, "the checkpoint is of another log")
+    need(lines[0] == origin, "the checkpoint belongs to another log")
     size = lines[1]
     need(size.isascii() and size.isdigit() and len(size) <= 20 and str(int(size)) == size, "the size is no number")
     root = from_base64(lines[2], "the root is not base64")
@@ -162,7 +162,7 @@ def verify_inclusion(leaf, index, size, path, root):
             r = sha256(b"\x01" + r + p)
         fn, sn = fn >> 1, sn >> 1
     need(sn == 0, "the proof is too short")
-    need(r == root, "the proof does not lead to the root")
+    need(r == root, "root mismatch: the proof leads to another root")
 
 
 def members_once(pairs):

@@ -22,19 +22,19 @@ pub enum KeyringError {
         place: String,
     },
     /// The file has too many keys or revocations.
-    #[error("a keyring has at most {max} keys, and as many entries in each other list")]
+    #[error("too many keys or list entries in the keyring: at most {max} each")]
     TooMany {
         /// Most entries.
         max: usize,
     },
     /// An id is empty, longer than 256 bytes, or contains invisible characters or surrounding whitespace.
-    #[error("a key id is not 1 to 256 bytes without hidden characters and blanks around them")]
+    #[error("invalid key id: 1 to 256 bytes without invisible characters or surrounding whitespace expected")]
     Id {
         /// JSON Pointer into the file.
         place: String,
     },
     /// A key is weak and neither revoked nor expired, or is no Ed25519 public key in a known spelling.
-    #[error("the keyring holds a key that cannot be used")]
+    #[error("weak or malformed key in the keyring")]
     Key {
         /// JSON Pointer into the file.
         place: String,
@@ -43,25 +43,25 @@ pub enum KeyringError {
         source: KeyError,
     },
     /// One public key has two ids.
-    #[error("the keyring holds one public key under two ids")]
+    #[error("duplicate public key in the keyring, under two ids")]
     DuplicateKey {
         /// JSON Pointer to its second id.
         place: String,
     },
     /// A time is not RFC 3339.
-    #[error("a time is not of RFC 3339")]
+    #[error("invalid time in the keyring: RFC 3339 expected")]
     Time {
         /// JSON Pointer into the file.
         place: String,
     },
     /// The scope of a key is empty, repeats a name, or contains an impossible one.
-    #[error("a scope is not a list of distinct names")]
+    #[error("invalid key scope: list of distinct names expected")]
     Scope {
         /// JSON Pointer into the file.
         place: String,
     },
     /// A threshold is for an unknown impact, zero, or above the number of keys that are neither revoked nor expired.
-    #[error("a threshold is not between 1 and the number of keys that count, for one of the impacts")]
+    #[error("threshold of an impact out of range: 1 to the number of usable keys expected")]
     Threshold {
         /// JSON Pointer into the file.
         place: String,

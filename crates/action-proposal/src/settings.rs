@@ -4,7 +4,7 @@ use countersign_core::{ImpactClass, Millis};
 
 /// Unknown profile name. Does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a profile is `strict`, `pic-0.9` or `pic-0.8`")]
+#[error("unknown profile: `strict`, `pic-0.9` or `pic-0.8` expected")]
 #[non_exhaustive]
 pub struct ProfileError;
 

@@ -124,10 +124,10 @@ impl VerifiedProposal {
 #[non_exhaustive]
 pub enum ProposalSpendError {
     /// An attestation was used before, has expired, or the store failed.
-    #[error("the attestation is not spent")]
+    #[error("the attestation could not be spent")]
     Attestation(#[source] SpendError),
     /// An endorsement has no use left, has expired, or the store failed.
-    #[error("the endorsement is not spent")]
+    #[error("the endorsement could not be spent")]
     Endorsement {
         /// Answer of the store.
         source: SpendError,

@@ -12,10 +12,10 @@ use crate::{
 #[non_exhaustive]
 pub enum VerifierError {
     /// The strict profile cannot skip evidence.
-    #[error("the profile `strict` cannot skip evidence")]
+    #[error("profile `strict` does not allow skipping evidence")]
     SkipUnderStrict,
     /// The strict profile cannot take trust as claimed.
-    #[error("the profile `strict` cannot take trust as it is claimed")]
+    #[error("profile `strict` does not accept claimed trust")]
     ClaimedUnderStrict,
 }
 

@@ -14,7 +14,7 @@ pub enum MintError {
     #[error("the approval's expiry is out of range")]
     Time,
     /// The registry version is above 2^53 - 1, the largest integer that JSON numbers hold exactly.
-    #[error("the call cannot be written into an approval")]
+    #[error("registry version out of range for an approval: at most 2^53 - 1")]
     Binding,
 }
 
@@ -84,7 +84,7 @@ pub enum PendingError {
     #[error("another call is pending under this id")]
     Conflict,
     /// The same act was denied, and the denial is still in force.
-    #[error("the same was asked before and denied")]
+    #[error("approval of the same act was requested before and denied")]
     Denied,
     /// Nothing is pending under this id.
     #[error("no approval is pending under this id")]
@@ -96,13 +96,13 @@ pub enum PendingError {
     #[error("the pending approval or the token for it has expired")]
     Expired,
     /// The session that asked has ended, and cannot resume.
-    #[error("the session that asked has ended")]
+    #[error("the requesting session has ended")]
     SessionEnded,
     /// The reason for a denial is empty or longer than 200 bytes.
-    #[error("a reason has 1 to 200 bytes")]
+    #[error("denial reason out of range: 1 to 200 bytes expected")]
     Reason,
     /// The token left for a question states no expiry.
-    #[error("the token does not say when it expires")]
+    #[error("the token has no expiry")]
     Token,
     /// The store failed to read or to write.
     #[error("the store of pending approvals is unavailable")]

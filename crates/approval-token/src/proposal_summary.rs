@@ -304,7 +304,7 @@ struct WireSummary {
 
 /// A summary exceeds its limits.
 #[derive(Debug, thiserror::Error)]
-#[error("a proposal's summary is longer than one can be")]
+#[error("the proposal summary is too long")]
 struct TooLong;
 
 /// why: a store is untrusted input too, so its text keeps the same limits.

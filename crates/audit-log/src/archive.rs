@@ -53,13 +53,13 @@ pub enum ArchiveError {
     #[error(transparent)]
     Log(#[from] AuditError),
     /// No whole segment lies before the limit, or only the one that is being written.
-    #[error("no whole segment lies before that; the segment that is being written stays")]
+    #[error("no complete segment before that entry; the segment in use is never archived")]
     Nothing,
     /// The target is the folder of a log, or lies in one.
-    #[error("the target is a log's folder, or lies in the log's")]
+    #[error("the target is a log's folder, or inside the log's folder")]
     Folder,
     /// The target has a file of that name with other content, or segments of another log.
-    #[error("the target has another `{name}`")]
+    #[error("the target has a different `{name}`")]
     Conflict {
         /// Name of the file.
         name: String,

@@ -106,7 +106,7 @@ pub enum ClosingError {
     #[error("the closing note is malformed")]
     Malformed,
     /// A file was removed, added or changed after the folder was closed.
-    #[error("`{name}` is not as it was when the log was closed")]
+    #[error("`{name}` has changed since the log was closed")]
     Changed {
         /// Name of the file.
         name: String,

@@ -14,14 +14,14 @@ pub enum AuditError {
     #[error("the record is in use by another writer")]
     Locked,
     /// A file changed while this writer used it, and cannot be continued.
-    #[error("the record is damaged at byte {at}, and is left as it is")]
+    #[error("the record is damaged at byte {at}, left unchanged")]
     Corrupt {
         /// Offset of the first wrong byte.
         at: u64,
     },
     /// The path no longer leads to the open file, which was moved, deleted or replaced. No reader would find records
     /// written to that file. The sink refuses everything until the file is back.
-    #[error("the record was moved away or replaced")]
+    #[error("the record was moved or replaced")]
     Replaced,
     /// The file `lock` is no longer the file that this writer locked, so a second writer could start. The sink refuses
     /// everything until the file is back.
@@ -31,16 +31,16 @@ pub enum AuditError {
     #[error("the record cannot be written")]
     Write(#[source] io::Error),
     /// The record is longer than a line may be. Nothing was written.
-    #[error("the record is longer than a line may be")]
+    #[error("the record exceeds the line limit")]
     TooLong,
     /// An earlier write or sync failed, and no later record has reopened the log.
-    #[error("an earlier write failed, and the record was not opened anew since")]
+    #[error("an earlier write failed, and the record was not reopened")]
     Poisoned,
     /// The log does not continue from its state: it was deleted, cut, replaced by an older copy or swapped. It is left
     /// unchanged.
     #[error(
-        "the log does not go on from its state `{state}`: put it back as it was, or retire what is left with \
-         `countersign audit retire` and go on under another origin (docs/runbook.md)"
+        "the log does not extend its state `{state}`: restore the log, or close what is left with \
+         `countersign audit retire` and continue under another origin (docs/runbook.md)"
     )]
     NotContinued {
         /// File that holds the state.
@@ -70,7 +70,7 @@ pub enum AuditError {
     },
     /// The folder has a closing note, so no log in it may continue.
     #[error(
-        "the log was closed: run `countersign audit retire` again to finish that, or name the folder of the log that goes on \
+        "the log was closed: run `countersign audit retire` again to finish closing it, or name the folder of its successor \
          (docs/runbook.md)"
     )]
     Closed,
@@ -79,7 +79,7 @@ pub enum AuditError {
     Log(#[source] Box<LogError>),
     /// Entries from before the log was opened do not verify. This was found after the log was opened.
     #[error(
-        "older entries of the log do not verify: put it back as it was, or retire it with `countersign audit retire` and go on \
+        "older entries of the log do not verify: restore the log, or close it with `countersign audit retire` and continue \
          under another origin (docs/runbook.md)"
     )]
     Older(#[source] Arc<LogError>),
@@ -88,11 +88,11 @@ pub enum AuditError {
 /// Returns advice for an operator whose log is not opened.
 fn way_on(error: &LogError) -> &'static str {
     if matches!(error, LogError::Archived { .. }) {
-        "the kept checkpoint is older than the log here (docs/runbook.md)"
+        "the kept checkpoint is older than the first segment of the log (docs/runbook.md)"
     } else if matches!(error, LogError::Known(_)) {
-        "the kept checkpoint is of another log (docs/runbook.md)"
+        "the kept checkpoint belongs to another log (docs/runbook.md)"
     } else {
-        "the log cannot be continued: put it back as it was, or retire it with `countersign audit retire` and go on under \
+        "the log cannot be continued: restore it, or close it with `countersign audit retire` and continue under \
          another origin (docs/runbook.md)"
     }
 }

@@ -10,16 +10,16 @@ pub enum LogError {
     #[error("the log cannot be read")]
     Io(#[from] io::Error),
     /// The folder holds no log.
-    #[error("the folder holds no log")]
+    #[error("no log in the folder")]
     Missing,
     /// The folder holds no log, although the log's state knows one.
-    #[error("the log is gone, and there were {known} records once")]
+    #[error("log missing: its state covers {known} records")]
     Gone {
         /// Number of records in the state.
         known: u64,
     },
     /// Older segments are missing that the log's state knows.
-    #[error("the oldest records are gone, numbers {first} to {last}")]
+    #[error("oldest records missing: numbers {first} to {last}")]
     OldestGone {
         /// Number of the first missing record.
         first: u64,
@@ -27,13 +27,13 @@ pub enum LogError {
         last: u64,
     },
     /// A line is not a record, checkpoint or head, or is in the wrong place.
-    #[error("{0} is not what a log holds there")]
+    #[error("malformed or misplaced log line: {0}")]
     Malformed(Place),
     /// A line is longer than a line may be.
-    #[error("{0} is longer than a line may be")]
+    #[error("log line too long: {0}")]
     TooLong(Place),
     /// The sequence numbers skip or repeat.
-    #[error("{at} is not record number {expected}, which is due")]
+    #[error("unexpected sequence number at {at}: {expected} expected")]
     Sequence {
         /// Position of the line.
         at: Place,
@@ -41,13 +41,13 @@ pub enum LogError {
         expected: u64,
     },
     /// A segment other than the last ends without a checkpoint, or without a newline.
-    #[error("the segment ends without a checkpoint: {0} has none behind it")]
+    #[error("the segment ends without a checkpoint after {0}")]
     Unfinished(Place),
     /// The lines from here to the next checkpoint are not the lines that it was signed for.
-    #[error("what begins with {0} is not what the next checkpoint was signed for")]
+    #[error("root mismatch: the lines from {0} on differ from those that the next checkpoint signs")]
     Root(Place),
     /// A checkpoint counts no more records than an earlier one.
-    #[error("the checkpoint of {at} counts {size} records, and one before it counts {last}")]
+    #[error("checkpoint out of order at {at}: {size} records, an earlier one covers {last}")]
     Older {
         /// Position of the checkpoint.
         at: Place,
@@ -57,10 +57,10 @@ pub enum LogError {
         last: u64,
     },
     /// A segment does not begin where the one before it ends: lines or a segment are missing, or there are too many.
-    #[error("the segment of {0} does not begin where the one before it ends")]
+    #[error("gap before the segment of {0}: it does not begin where the previous one ends")]
     Gap(Place),
     /// A checkpoint in the log is not signed by the log's key, or belongs to another log.
-    #[error("the checkpoint of {at} is not one of this log's")]
+    #[error("the checkpoint at {at} does not belong to this log")]
     Signature {
         /// Position of the checkpoint.
         at: Place,
@@ -69,17 +69,17 @@ pub enum LogError {
         source: CheckpointError,
     },
     /// A checkpoint kept elsewhere is not signed by the log's key, or belongs to another log.
-    #[error("a checkpoint that was kept elsewhere is not one of this log's")]
+    #[error("the checkpoint kept elsewhere does not belong to this log")]
     Known(#[source] CheckpointError),
     /// The log's key signed two histories: at this size, one other than this log's.
-    #[error("the log forked: a checkpoint of {size} records was signed over others")]
+    #[error("log forked: its key signed a checkpoint of {size} other records")]
     Fork {
         /// Number of records that the checkpoint counts.
         size: u64,
     },
     /// A checkpoint kept elsewhere counts more records than the log has: the end was cut, or an older copy was
     /// restored.
-    #[error("the log ends with record {records}, and there were {known} once")]
+    #[error("log truncated: {records} records, checkpoint covers {known}")]
     RolledBack {
         /// Number of records in the log.
         records: u64,
@@ -87,7 +87,7 @@ pub enum LogError {
         known: u64,
     },
     /// A checkpoint kept elsewhere, or a requested record, lies before the first segment in the folder.
-    #[error("the log begins behind record {first}, and number {asked} is asked for")]
+    #[error("record {asked} is archived: the log begins after record {first}")]
     Archived {
         /// Number of the last record before that segment.
         first: u64,
@@ -95,7 +95,7 @@ pub enum LogError {
         asked: u64,
     },
     /// No such record, or no such size, is under a checkpoint yet.
-    #[error("the log does not hold that much yet")]
+    #[error("no such record or size under a checkpoint yet")]
     NoSuchSize,
 }
 

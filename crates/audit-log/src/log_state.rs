@@ -60,7 +60,7 @@ pub enum LogStateError {
     #[error("malformed")]
     Malformed,
     /// The checkpoint of the log is not signed by the log's key.
-    #[error("its checkpoint is not one of this log's")]
+    #[error("its checkpoint does not belong to this log")]
     Signature(#[source] CheckpointError),
     /// The file cannot be locked, read or written.
     #[error("not available")]

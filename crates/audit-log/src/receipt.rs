@@ -28,7 +28,7 @@ pub enum ReceiptError {
     Malformed,
     /// JSON with the members of a receipt, but not canonical, for example written by a pretty-printer. Nothing was
     /// verified.
-    #[error("receipt not in canonical JSON (RFC 8785): it was formatted anew")]
+    #[error("receipt not in canonical JSON (RFC 8785): it was reformatted")]
     Spelling,
     /// The receipt is longer than [`MAX_RECEIPT_BYTES`].
     #[error("the receipt is too long")]
@@ -37,16 +37,16 @@ pub enum ReceiptError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The checkpoint has a signature by a key other than the log's and the known witnesses', or has one twice.
-    #[error("the checkpoint of the receipt has a signature of nobody known, or one twice")]
+    #[error("unknown or duplicate signature on the checkpoint of the receipt")]
     Stranger,
     /// Too few of the known witnesses cosigned the checkpoint.
-    #[error("the checkpoint of the receipt is cosigned by too few witnesses")]
+    #[error("too few witness cosignatures on the checkpoint of the receipt")]
     Quorum,
     /// The proof does not lead from the record to the checkpoint.
     #[error(transparent)]
     Proof(#[from] ProofError),
     /// The log's entry at that index is not a record that this version reads, or has another sequence number.
-    #[error("the receipt holds no record with the sequence number of its place")]
+    #[error("sequence number of the record does not match its index in the receipt")]
     Record,
 }
 

@@ -67,20 +67,16 @@ pub enum RetireError {
     #[error("no checkpoint in the folder is signed by the key")]
     Key,
     /// The log is a numbered one, whose origin is derived from the first log of its folder.
-    #[error(
-        "a numbered log has its origin from the folder that it lies in: retire that, with all logs in it"
-    )]
+    #[error("numbered log: its origin derives from its parent folder, retire that folder with all its logs")]
     Numbered,
     /// The new origin belongs or belonged to a log.
-    #[error(
-        "the origin `{origin}` is or was a log's, and two logs under one origin are a fork: choose another"
-    )]
+    #[error("origin `{origin}` already used by a log: choose another, two logs under one origin are a fork")]
     Origin {
         /// The new origin.
         origin: KeyName,
     },
     /// The folder was closed for another log.
-    #[error("the folder was closed already, and the log that goes on is `{next}`")]
+    #[error("the folder is already closed, its successor is `{next}`")]
     Closed {
         /// Key of that log.
         next: String,

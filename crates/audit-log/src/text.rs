@@ -7,7 +7,7 @@ const CUT: char = '\u{2026}';
 
 /// Error for a text that is not in the escaped form, or too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("text in the record is longer than {max} bytes or has a hidden character")]
+#[error("text in the record is longer than {max} bytes or has an invisible character")]
 #[non_exhaustive]
 pub struct EscapedError {
     /// Most bytes of the field.

@@ -43,7 +43,7 @@ pub struct RecordedValues(Vec<RecordedValue>);
 
 /// Error for more values, or longer ones, than a record may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a record has more values of arguments than it may hold")]
+#[error("too many argument values in the record")]
 #[non_exhaustive]
 pub struct RecordedValuesError;
 

@@ -11,7 +11,7 @@ use crate::output::{Output, note};
 /// Every tool call, countersigned.
 ///
 /// Countersign stands between an agent's decision to call a tool and the call. An operator signs what each agent may
-/// do, the goal is pinned, risky calls need an approval of exactly that call, and every decision is on record.
+/// do, the goal is pinned, risky calls need an approval of exactly that call, and every decision is recorded.
 #[derive(Debug, Parser)]
 #[command(
     name = "countersign",

@@ -146,7 +146,7 @@ pub(crate) fn internal(what: &str) -> Failure {
 pub(crate) fn ask_at_terminal(question: &str) -> Result<String, Failure> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
-        return Err(Failure::new("NOT_A_TERMINAL", "nobody can be asked here: use a terminal, or --yes"));
+        return Err(Failure::new("NOT_A_TERMINAL", "no terminal to ask on: use a terminal, or --yes"));
     }
     let mut screen = io::stderr().lock();
     let mut answer = String::new();

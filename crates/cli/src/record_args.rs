@@ -42,11 +42,11 @@ pub(crate) struct RecordArgs {
     /// folder's name with `.state` behind it without this. Where a gateway writes the log, name the gateway's: a log needs one state.
     #[arg(long, value_name = "FILE", requires = "record")]
     record_state: Option<PathBuf>,
-    /// A checkpoint of the log that was kept elsewhere: the log has to go on from it. May be used several times.
+    /// A checkpoint of the log that was kept elsewhere: the log must extend it. May be given several times.
     #[arg(long, value_name = "FILE", requires = "record")]
     record_checkpoint: Vec<PathBuf>,
-    /// An argument whose value goes on record, as a JSON Pointer into a tool's arguments; none without it. May be used
-    /// several times. A log cannot be shortened: what is personal stays in it.
+    /// An argument whose value is recorded, as a JSON Pointer into a tool's arguments; none without it. May be used
+    /// several times. A log cannot be shortened: personal data stays in it.
     #[arg(long, value_name = "SERVER:TOOL=/POINTER", requires = "record")]
     record_argument: Vec<ArgumentOption>,
 }

@@ -18,7 +18,7 @@ impl FromStr for Since {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let neither = |_| "neither a span like 2h nor a moment like 2026-01-31T12:00:00Z".to_owned();
+        let neither = |_| "not a time span such as 2h or a time such as 2026-01-31T12:00:00Z".to_owned();
         text.parse().map(Self::Ago).or_else(|_| moment(text).map(Self::At)).map_err(neither)
     }
 }
@@ -37,7 +37,7 @@ impl Since {
 
 /// Parses an RFC 3339 time with an offset.
 pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
-    let wrong = |_| "not a moment like 2026-01-31T12:00:00Z".to_owned();
+    let wrong = |_| "not a time such as 2026-01-31T12:00:00Z".to_owned();
     rfc3339::parse(text, Offset::Required).map_err(wrong)
 }
 

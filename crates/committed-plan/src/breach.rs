@@ -121,7 +121,7 @@ impl Default for Breaches {
 
 /// A number of breaches is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a plan is halted after 1 to {} breaches", Breaches::MAX)]
+#[error("number of breaches out of range: 1 to {} expected", Breaches::MAX)]
 #[non_exhaustive]
 pub struct BreachesError;
 

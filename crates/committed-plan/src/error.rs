@@ -230,10 +230,10 @@ pub enum FinishError {
     #[error("steps of the plan have not run")]
     Incomplete,
     /// An accepted call has no recorded result.
-    #[error("the outcome of a step is not known")]
+    #[error("the outcome of a step is unknown")]
     OutcomeMissing,
     /// The root of the steps is not the committed one, or an amendment lacks its link.
-    #[error("the plan does not have its root any more")]
+    #[error("root mismatch: the plan that ran is not the committed one")]
     Root,
 }
 

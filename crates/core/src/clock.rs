@@ -4,7 +4,7 @@ use crate::time::{Millis, TimeError, Timestamp};
 
 /// The clock is unavailable. A check that needs the time then refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the time cannot be told")]
+#[error("clock unavailable")]
 #[non_exhaustive]
 pub struct ClockError;
 

@@ -2,7 +2,7 @@ use std::fmt;
 
 /// Unknown recipe. The error never contains the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a recipe is `jcs-1`, `rfc8785` or `pic-cjson-1`")]
+#[error("unknown recipe: `jcs-1`, `rfc8785` or `pic-cjson-1` expected")]
 #[non_exhaustive]
 pub struct RecipeError;
 

@@ -26,7 +26,7 @@ pub enum Offset {
 #[non_exhaustive]
 pub enum TimeTextError {
     /// The text is not RFC 3339, or not in the accepted spelling.
-    #[error("not a time of RFC 3339")]
+    #[error("not an RFC 3339 time")]
     Malformed,
     /// A time before 1970.
     #[error("a time before 1970")]

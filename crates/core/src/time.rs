@@ -11,7 +11,7 @@ pub enum TimeError {
     #[error("time is out of range")]
     OutOfRange,
     /// The text is not a whole number with one of the units `ms`, `s`, `m`, `h`, `d`.
-    #[error("a span of time is a whole number and a unit: ms, s, m, h or d")]
+    #[error("invalid time span: whole number and unit (ms, s, m, h or d) expected")]
     Span,
 }
 

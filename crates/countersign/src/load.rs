@@ -48,13 +48,13 @@ pub enum LoadError {
     #[error(transparent)]
     Untrusted(#[from] UntrustedFile),
     /// The trust root is invalid.
-    #[error("the trust root is not usable")]
+    #[error("the trust root is invalid")]
     Root(#[from] RootError),
     /// The registry does not verify, or is older than a version that was seen before.
     #[error("the registry is refused")]
     Registry(#[from] RegistryError),
     /// The clock is unavailable.
-    #[error("the time cannot be told")]
+    #[error("clock unavailable")]
     Clock,
 }
 

@@ -41,7 +41,7 @@ pub struct NegotiatedSession {
 #[non_exhaustive]
 pub enum SessionError {
     /// The registry refuses the requested session.
-    #[error("the registry refuses the session")]
+    #[error("the session is refused by the registry")]
     Negotiate(#[from] NegotiateError),
     /// The goal cannot be pinned.
     #[error("the goal cannot be pinned")]
@@ -50,7 +50,7 @@ pub enum SessionError {
     #[error("the gate cannot be opened")]
     Open(#[from] OpenError),
     /// The clock is unavailable.
-    #[error("the time cannot be told")]
+    #[error("clock unavailable")]
     Clock,
 }
 

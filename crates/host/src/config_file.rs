@@ -164,7 +164,7 @@ pub fn find_config(named: Option<&Path>) -> Result<PathBuf, HostError> {
     let user = user.map(|folder| folder.join("countersign").join(CONFIG_NAME));
     let found = [Some(PathBuf::from(CONFIG_NAME)), user].into_iter().flatten().find(|path| path.exists());
     found.ok_or_else(|| {
-        let text = "no configuration: name it with --config, or have gateway.toml in this folder or \
+        let text = "configuration not found: name it with --config, or create gateway.toml in this folder or \
                     countersign/gateway.toml in your configuration folder";
         HostError::usage(text)
     })
@@ -299,12 +299,11 @@ impl ConfigFile {
             (Some(approval), None) => approval.store.clone(),
             (None, Some(store)) => store.clone(),
             (Some(_), Some(_)) => {
-                let text =
-                    "attestations are spent in the store of `approval`: `proposals` has none of its own";
+                let text = "`store` is not valid in `proposals` beside `approval`: its store is used";
                 return Err(HostError::new("CONFIG_CONFLICT", text));
             }
             (None, None) => {
-                let text = "`proposals` needs a `store` where there is no `approval`";
+                let text = "`proposals` requires a `store` without `approval`";
                 return Err(HostError::new("CONFIG_NO_STORE", text));
             }
         };

@@ -128,7 +128,7 @@ fn too_large(what: &str, max: u64) -> HostError {
 /// Error for a file that would be overwritten.
 #[must_use]
 pub fn exists(path: &Path) -> HostError {
-    HostError::new("FILE_EXISTS", "is there already; nothing was written").about(path.display())
+    HostError::new("FILE_EXISTS", "already exists; nothing was written").about(path.display())
 }
 
 /// Error for a file that cannot be read.

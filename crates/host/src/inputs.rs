@@ -60,7 +60,8 @@ pub fn read_definitions(server: &ServerName, path: &Path) -> Result<Vec<(ToolId,
     let answer = read(&bytes, Recipe::Rfc8785, &limits).map_err(|error| about(malformed(&error)))?;
     let value = answer.value();
     let tools = value.get("tools").or_else(|| value.pointer("/result/tools"));
-    let tools = tools.ok_or_else(|| about(HostError::new("TOOL_DEFINITION_SHAPE", "no list of tools")))?;
+    let tools =
+        tools.ok_or_else(|| about(HostError::new("TOOL_DEFINITION_SHAPE", "list of tools missing")))?;
     let one = |tool: ValueRef<'_>| {
         let digest = definition_digest(tool)?;
         let name = tool.get("name").and_then(ValueRef::as_str).unwrap_or_default();

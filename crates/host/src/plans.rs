@@ -51,8 +51,7 @@ pub fn on_breach(what: Breach, breaches: Option<u32>) -> Result<OnBreach, HostEr
     match (what, breaches) {
         (Breach::Halt, None) => Ok(OnBreach::Halt),
         (Breach::Halt, Some(_)) => {
-            let text =
-                "`breaches` counts the calls that a plan outlives: it needs `on_breach` to be `refuse`";
+            let text = "`breaches` requires `on_breach` to be `refuse`";
             Err(HostError::new("CONFIG_CONFLICT", text))
         }
         (Breach::Refuse, None) => Ok(OnBreach::Refuse(Breaches::default())),
@@ -115,27 +114,27 @@ impl PlanPart {
         let whole = self.approve == Approve::Whole;
         match self {
             Self { file: None, submit: false, rule: Rule::Always, .. } => {
-                conflict("every call needs a plan, and there is none: `plan` needs a `file` or `submit`")
+                conflict("no plan, and every call needs one: `plan` requires a `file` or `submit`")
             }
             Self { file: None, submit: false, .. } if whole => {
-                conflict("`plan` says what to approve, and lets no plan in: it needs a `file` or `submit`")
+                conflict("no plan to approve: `plan` requires a `file` or `submit`")
             }
             Self { file: None, approval_file: Some(_), .. } => {
-                conflict("the approval in `plan` is of a plan, and there is none: it needs a `file`")
+                conflict("no plan for `approval_file`: `plan` requires a `file`")
             }
             Self { file: Some(_), approval_file: None, .. } if whole => {
-                conflict("the plan has to be approved as a whole: `plan` needs an `approval_file`")
+                conflict("approval of the whole plan missing: `plan` requires an `approval_file`")
             }
             Self { approval_file: Some(_), .. } if !around.names_session => {
                 conflict("an approval of a plan binds the session: name it with --session")
             }
             Self { file: None, submit: false, .. } => Ok(()),
             _ if !around.has_goal => {
-                let text = "a plan is for a pinned goal: `session` needs a `goal` or a `goal_file`";
+                let text = "no pinned goal for the plan: `session` requires a `goal` or a `goal_file`";
                 Err(HostError::new("CONFIG_NO_GOAL", text))
             }
             _ if !around.has_approvals && (whole || self.approval_file.is_some()) => {
-                no_approvals("the plan is to be approved, and the configuration has no `approval`")
+                no_approvals("`approval` missing in the configuration: the plan must be approved")
             }
             _ => Ok(()),
         }

@@ -90,7 +90,7 @@ impl ProposalPlan {
         now: Timestamp,
     ) -> Result<EndorsedDigests, HostError> {
         if self.evidence_root.is_none() {
-            let text = "endorsed digests are those of files, and there is no evidence folder";
+            let text = "no evidence folder for the files of the endorsed digests";
             return Err(HostError::new("CONFIG_CONFLICT", text));
         }
         let view = registry.view();
@@ -118,7 +118,7 @@ fn warn_of_unbound(endorsed: &EndorsedDigests, reporter: &Reporter) {
     let count = endorsed.entries().filter(|entry| entry.lacks_args()).count();
     if count > 0 {
         reporter.warn("ENDORSEMENT_UNBOUND", &format!(
-            "endorsements that bind no arguments: {count}; for money, privacy and irreversible they count for nothing: sign them with `proposal endorse --args` or `--arg`, or for other impacts alone"
+            "endorsements that bind no arguments: {count}; for money, privacy and irreversible they are not valid: sign them with `proposal endorse --args` or `--arg`, or for other impacts alone"
         ));
     }
 }

@@ -10,8 +10,9 @@ use crate::error::HostError;
 /// `RANDOM_UNAVAILABLE`.
 pub fn secret<const N: usize>() -> Result<Zeroizing<[u8; N]>, HostError> {
     let mut bytes = Zeroizing::new([0; N]);
-    getrandom::fill(bytes.as_mut())
-        .map_err(|error| HostError::new("RANDOM_UNAVAILABLE", format!("no random bytes: {error}")))?;
+    getrandom::fill(bytes.as_mut()).map_err(|error| {
+        HostError::new("RANDOM_UNAVAILABLE", format!("random bytes unavailable: {error}"))
+    })?;
     Ok(bytes)
 }
 

@@ -135,7 +135,11 @@ impl TryFrom<u64> for SegmentBytes {
     fn try_from(bytes: u64) -> Result<Self, Self::Error> {
         // A segment contains at least its head, and its whole tail is read into memory.
         let is_fit = (64 << 10..=1 << 30).contains(&bytes);
-        if is_fit { Ok(Self(bytes)) } else { Err("a segment has 65536 to 1073741824 bytes") }
+        if is_fit {
+            Ok(Self(bytes))
+        } else {
+            Err("segment size out of range: 65536 to 1073741824 bytes expected")
+        }
     }
 }
 
@@ -233,7 +237,7 @@ impl RecordPlan {
         let about = |failure: HostError| failure.about(self.key.display());
         let key = read_log_key(&self.key).map_err(|error| about(error.into()))?;
         if root.contains(&key.verifying_key()) {
-            let text = "is an operator's key, and a log has one of its own";
+            let text = "is an operator's key; a log needs a key of its own";
             return Err(about(HostError::new("RECORD_KEY_REUSED", text)));
         }
         outlive_file_limit()?;
@@ -297,7 +301,10 @@ fn announce(log: &Log, folder: &Path, reporter: &Reporter) {
     let others = other_states(path, &key, Path::new(&state), drop).unwrap_or_default();
     let kept = if state.is_empty() { String::new() } else { format!(", its state is kept in `{state}`") };
     let other = others.first().map_or_else(String::new, |other| {
-        format!("; `{}` knows the log, too: give all its writers one state (docs/record.md)", other.display())
+        format!(
+            "; `{}` contains the log, too: give all its writers one state (docs/record.md)",
+            other.display()
+        )
     });
     reporter.note(&one_line(&format!("log `{folder}` ({}) {how}{kept}{other}", key.origin())));
 }

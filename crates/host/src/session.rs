@@ -425,9 +425,7 @@ impl SessionRequest {
             (_, Some(server)) if found.iter().any(|tool| tool.server() == server) => {
                 ToolId::new(server.as_str(), name).map_err(|error| HostError::usage(error.to_string()))
             }
-            _ => Err(HostError::usage(format!(
-                "several servers have a tool `{name}`: name it as server:{name}"
-            ))),
+            _ => Err(HostError::usage(format!("ambiguous tool name `{name}`: use server:{name}"))),
         }
     }
 }
@@ -449,8 +447,7 @@ pub fn open_existing_store(path: &Path) -> Result<SqliteStore, HostError> {
         if !matches!(error, StoreOpenError::Missing) {
             return error.into();
         }
-        let text =
-            "there is no store; `countersign store init` makes one, which refuses what was approved before";
+        let text = "store not found: `countersign store init` creates one, which refuses earlier approvals";
         HostError::new(error.code(), text)
     };
     SqliteStore::open_existing(path).map_err(|error| failure(error).about(path.display()))

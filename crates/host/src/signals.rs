@@ -188,8 +188,8 @@ fn tell_of_lift_ahead(
 fn lift_ahead(lift: &StandingRecord) -> String {
     let (agent, by, time) = (shown_id(lift.agent.as_str()), shown_name(&lift.by), lift.time);
     format!(
-        "warning SIGNALS_LIFT_AHEAD: agent {agent} was let out by {by} at {time}, which is yet to come: what is on record \
-         of it before then is forgotten at every start"
+        "warning SIGNALS_LIFT_AHEAD: agent {agent} was released by {by} at {time}, a time in the future: its recorded evidence \
+         before then is ignored at every start"
     )
 }
 
@@ -241,7 +241,7 @@ impl AgentWatch {
             ReportedStanding::Nothing => {}
             ReportedStanding::Flagged => self.reporter.warn(
                 "AGENT_FLAGGED",
-                &format!("the acceptance of agent {shown} has dropped; its calls go on"),
+                &format!("the acceptance rate of agent {shown} has dropped; its calls are not blocked"),
             ),
             ReportedStanding::Quarantined => {
                 self.reporter.warn("AGENT_QUARANTINED", &format!("agent {shown} is quarantined"));
@@ -259,7 +259,7 @@ impl AgentWatch {
                 told.remove(signal);
             } else if told.insert(*signal) {
                 let (code, calls) = match signal {
-                    Signal::Asked => ("SIGNAL_ASKED", "asks for many calls that need approval and gets none"),
+                    Signal::Asked => ("SIGNAL_ASKED", "requests many approvals and gets none"),
                     Signal::Undisclosed | _ => {
                         ("SIGNAL_UNDISCLOSED", "calls many tools that its session does not disclose")
                     }
@@ -277,8 +277,7 @@ impl AgentWatch {
         let agent = contract.agent();
         if let (Err(error), Standing::Quarantined) = (synced, self.gate.stats().standing(agent)) {
             let (agent, why) = (shown_id(agent.as_str()), one_line(&chain(&error)));
-            self.reporter
-                .warn(error.code(), &format!("the quarantine of agent {agent} may not be kept: {why}"));
+            self.reporter.warn(error.code(), &format!("the quarantine of agent {agent} may be lost: {why}"));
         }
     }
 }
@@ -295,8 +294,8 @@ mod tests {
         let by = "eve at 1970-01-01T00:00:00.000Z, which";
         let lift = StandingRecord::new(Timestamp::EPOCH, agent, StandingChange::Lifted, by);
         let expected = concat!(
-            r#"agent "bot was let out by ada" was let out by "eve at 1970-01-01T00:00:00.000Z, which" "#,
-            "at 1970-01-01T00:00:00.000Z, which is yet to come: "
+            r#"agent "bot was let out by ada" was released by "eve at 1970-01-01T00:00:00.000Z, which" "#,
+            "at 1970-01-01T00:00:00.000Z, a time in the future: "
         );
         assert!(lift_ahead(&lift).contains(expected), "{}", lift_ahead(&lift));
     }

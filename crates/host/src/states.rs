@@ -75,5 +75,5 @@ pub fn states_beside(folder: &Path, log: Option<&LogKey>) -> Result<Vec<PathBuf>
 pub fn side_rebuilt(folder: &Path, side: &RebuiltSide) -> String {
     let path = folder.join(&side.file);
     let failure = side.failure.as_ref().map(|error| format!(", and cannot be written: {error}"));
-    one_line(&format!("side file `{}` made anew{}", path.display(), failure.unwrap_or_default()))
+    one_line(&format!("side file `{}` rebuilt{}", path.display(), failure.unwrap_or_default()))
 }

@@ -5,13 +5,13 @@ use countersign_canonical_json::JsonError;
 #[non_exhaustive]
 pub enum KeyError {
     /// The secret is too short.
-    #[error("a secret key has at least {min} bytes")]
+    #[error("secret key too short: at least {min} bytes expected")]
     TooShort {
         /// Minimum length in bytes.
         min: usize,
     },
     /// The secret is too long.
-    #[error("a secret key has at most {max} bytes")]
+    #[error("secret key too long: at most {max} bytes expected")]
     TooLong {
         /// Maximum length in bytes.
         max: usize,
@@ -70,13 +70,13 @@ impl TagError {
 #[non_exhaustive]
 pub enum KeyringError {
     /// The keyring has a secret with this id.
-    #[error("the keyring has a key of this id already")]
+    #[error("duplicate key id in the keyring")]
     DuplicateId,
     /// The keyring has this secret under another id.
-    #[error("the keyring has this secret already, under another id")]
+    #[error("duplicate secret in the keyring, under another id")]
     DuplicateSecret,
     /// The keyring has the maximum number of accepted secrets.
-    #[error("a keyring accepts at most {max} keys beside the active one")]
+    #[error("too many keys in the keyring: at most {max} beside the active one")]
     Full {
         /// Maximum number of accepted secrets.
         max: usize,

@@ -46,7 +46,7 @@ pub enum KeyFileError {
     #[error("the key file cannot be read")]
     Unreadable(#[source] Option<std::io::Error>),
     /// The file contains a secret, and users other than its owner have permissions on it.
-    #[error("the key file is open to others than its owner: mode {mode:04o}, 0600 is needed")]
+    #[error("key file accessible to others than its owner: mode {mode:04o}, 0600 expected")]
     TooOpen {
         /// The permission bits.
         mode: u32,
@@ -68,16 +68,16 @@ pub enum KeyFileError {
     #[error("the key file is not in format `countersign-key-1`")]
     Version,
     /// The kind of the key is unknown or not the expected one.
-    #[error("the key file does not hold a key of kind `{expected}`")]
+    #[error("wrong kind of key in the key file: `{expected}` expected")]
     Kind {
         /// The expected kind.
         expected: &'static str,
     },
     /// The key is invalid.
-    #[error("the key in the file cannot be used")]
+    #[error("weak or malformed key in the key file")]
     Key(#[source] KeyError),
     /// The file exists. It is not replaced.
-    #[error("a file of this name exists already")]
+    #[error("a file of this name already exists")]
     Exists,
     /// The file cannot be written. A partial file is removed.
     #[error("the key file cannot be written")]

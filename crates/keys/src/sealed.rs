@@ -24,7 +24,7 @@ const TAG_TEXT: usize = 43;
 #[non_exhaustive]
 pub enum SealError {
     /// The payload exceeds the limit.
-    #[error("a sealed payload has at most {max} bytes")]
+    #[error("sealed payload too long: at most {max} bytes")]
     TooLarge {
         /// Maximum size in bytes.
         max: usize,

@@ -3,10 +3,10 @@
 #[non_exhaustive]
 pub enum SettingsError {
     /// The name of a method is empty, too long, or has a wildcard or another invalid character.
-    #[error("a method is allowed by its exact name: 1 to 128 of A-Z a-z 0-9 _ . - / $")]
+    #[error("invalid method name: 1 to 128 of A-Z a-z 0-9 _ . - / $ expected")]
     Method,
     /// The server has the gateway's own name.
-    #[error("a server whose client submits plans cannot be called `countersign`")]
+    #[error("server name `countersign` is reserved where the client submits plans")]
     Server,
     /// A limit is zero or too large.
     #[error("{what} must be 1 to {max}")]
@@ -35,10 +35,10 @@ impl SettingsError {
 #[non_exhaustive]
 pub enum GatewayError {
     /// The operating system provided no thread.
-    #[error("the gateway could not start a thread")]
+    #[error("a thread could not be started")]
     Thread(#[source] std::io::Error),
     /// The operating system provided no random bytes.
-    #[error("the gateway got no random bytes")]
+    #[error("random bytes unavailable")]
     Random,
 }
 

@@ -1,6 +1,6 @@
 /// The bytes are not a hash, which has 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a hash is 32 bytes")]
+#[error("invalid hash length: 32 bytes expected")]
 #[non_exhaustive]
 pub struct HashError;
 
@@ -17,10 +17,10 @@ impl HashError {
 #[non_exhaustive]
 pub enum HeadError {
     /// The size is above [`MAX_SIZE`](crate::MAX_SIZE).
-    #[error("a tree has at most 2^63 leaves")]
+    #[error("tree too large: at most 2^63 leaves")]
     TooLarge,
     /// The size is 0 and the root is not that of the empty tree.
-    #[error("the root of a tree without leaves is the hash of nothing")]
+    #[error("root of an empty tree must be the hash of the empty string")]
     EmptyRoot,
 }
 
@@ -40,16 +40,16 @@ impl HeadError {
 #[non_exhaustive]
 pub enum TreeError {
     /// The tree has [`MAX_SIZE`](crate::MAX_SIZE) leaves.
-    #[error("the tree has as many leaves as it can have")]
+    #[error("tree full: 2^63 leaves")]
     Full,
     /// A tree of that size has no leaf with that index.
-    #[error("the tree has no such leaf")]
+    #[error("leaf index out of range")]
     NoSuchLeaf,
     /// The tree is smaller than that size, or consistency with an empty tree was requested.
-    #[error("the tree has not been of that size")]
+    #[error("tree size out of range")]
     NoSuchSize,
     /// The number of hashes is not the number of full subtrees of a tree of that size.
-    #[error("the hashes do not belong to a tree of that size")]
+    #[error("wrong number of hashes for the tree size")]
     Frontier,
     /// A node of the tree is missing.
     #[error("a node of the tree is missing")]
@@ -75,17 +75,17 @@ impl TreeError {
 #[non_exhaustive]
 pub enum ProofError {
     /// The index is not below the size.
-    #[error("the proof is for a leaf that the tree does not have")]
+    #[error("leaf index out of range of the proof's tree")]
     Index,
     /// The proof is for trees of other sizes, for an empty old tree, for a shrinking tree, or for more than 2^63
     /// leaves.
-    #[error("the proof is not for trees of these sizes")]
+    #[error("tree sizes do not match the proof")]
     Size,
     /// The sizes require more or fewer hashes.
-    #[error("the proof has too few or too many hashes")]
+    #[error("wrong number of hashes in the proof")]
     Length,
     /// The hashes lead to another root.
-    #[error("the proof does not lead to the root")]
+    #[error("root mismatch: the proof leads to another root")]
     Root,
 }
 

@@ -12,7 +12,7 @@ use crate::turn_text::TurnTextError;
 #[non_exhaustive]
 pub enum RunError {
     /// A model returned no text.
-    #[error("the {role} gave no text")]
+    #[error("no text from the {role}")]
     Model {
         /// The model's role: `planner` or `responder`.
         role: &'static str,
@@ -20,22 +20,22 @@ pub enum RunError {
         source: ModelError,
     },
     /// The planner's text has a plan token but is not a valid plan.
-    #[error("the planner's text is no plan")]
+    #[error("the planner's text is not a valid plan")]
     PlanText(#[from] PlanTextError),
     /// The final answer is longer than the limit.
     #[error("the answer is longer than the limit")]
     AnswerTooLarge,
     /// The clock is unavailable.
-    #[error("the time cannot be told")]
+    #[error("clock unavailable")]
     Clock,
     /// The plan's goal is not the pinned one, or the pin has expired.
-    #[error("the plan's goal is not the session's")]
+    #[error("goal mismatch between plan and session")]
     Goal(#[source] AskDrift),
     /// The plan is not allowed, its approval is not valid, or the gate cannot start it.
     #[error("the plan cannot be started")]
     Start(#[from] StartPlanError),
     /// There is a plan but no inspector.
-    #[error("a plan is inspected before it is started, and there is no inspector")]
+    #[error("no inspector: a plan must be inspected before it starts")]
     Uninspected,
     /// An inspector halted the plan.
     #[error("an inspector halted the plan")]
@@ -46,10 +46,10 @@ pub enum RunError {
         halt: Halt,
     },
     /// The approver denied the plan or call.
-    #[error("the approver said no")]
+    #[error("denied by the approver")]
     Denied,
     /// The responder's text is not a valid turn.
-    #[error("step {step}: the responder's text is no turn")]
+    #[error("step {step}: the responder's text is not a valid turn")]
     Turn {
         /// The current step, counted from 1.
         step: u64,
@@ -57,7 +57,7 @@ pub enum RunError {
         source: TurnTextError,
     },
     /// The responder has used all its turns.
-    #[error("step {step}: no turn is left")]
+    #[error("step {step}: turn limit reached")]
     TurnsLimit {
         /// The current step, counted from 1.
         step: u64,
@@ -71,7 +71,7 @@ pub enum RunError {
         source: Rejection,
     },
     /// The gate now runs another plan, or the step is not in its plan.
-    #[error("step {step}: the gate's plan is another one now")]
+    #[error("step {step}: the gate's plan has changed")]
     PlanChanged {
         /// The current step, counted from 1.
         step: u64,

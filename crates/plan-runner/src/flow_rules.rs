@@ -44,16 +44,16 @@ pub struct FlowRules {
 #[non_exhaustive]
 pub enum FlowRulesError {
     /// There is no rule, so every plan would pass.
-    #[error("there is no rule")]
+    #[error("no flow rules")]
     Empty,
     /// A rule names a tool that the registry does not list.
-    #[error("a rule names a tool that the registry does not list: `{tool}`")]
+    #[error("unknown tool in a flow rule: `{tool}` is not in the registry")]
     UnknownTool {
         /// The tool.
         tool: ToolId,
     },
     /// Tools are marked as reading private data or as leading outside, but no rule uses the mark.
-    #[error("tools are marked for a rule that is not among the rules")]
+    #[error("marked tools without a flow rule that uses the mark")]
     Unused,
 }
 

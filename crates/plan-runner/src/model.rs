@@ -14,7 +14,7 @@ use crate::task::{OfferedTool, Task};
 /// assert_eq!(error.code(), "MODEL_BUSY");
 /// ```
 #[derive(Debug, thiserror::Error)]
-#[error("the model gave no text")]
+#[error("no text from the model")]
 pub struct ModelError {
     code: &'static str,
     source: Box<dyn Error + Send + Sync>,

@@ -66,7 +66,7 @@ pub enum PlanTextProblem {
     #[error("a plan has one plan token, and its closing token at the end only")]
     Token,
     /// The plan token is preceded by something other than whitespace.
-    #[error("something stands before the plan token")]
+    #[error("text before the plan token")]
     Before,
     /// The text after the token is not a single strict JSON value.
     #[error("the plan is not JSON that can be read in one way only")]
@@ -78,13 +78,13 @@ pub enum PlanTextProblem {
     #[error("a plan has at least one step and no more than the limit")]
     Steps,
     /// A step's id is not its position in the plan.
-    #[error("the steps' ids are 1, 2, 3 and so on")]
+    #[error("invalid step ids: 1, 2, 3 and so on expected")]
     StepId,
     /// A tool is not written as `name` or `server:name`.
     #[error("a tool is written as name or server:name")]
     Tool,
     /// The session discloses no tool of that name, or tools of several servers.
-    #[error("the name stands for no tool of the session, or for several")]
+    #[error("unknown or ambiguous tool name in the session")]
     UnknownTool,
     /// The step is not a valid step of a plan.
     #[error("the step cannot be one of a plan")]

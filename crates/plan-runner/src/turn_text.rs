@@ -59,13 +59,13 @@ pub enum TurnTextError {
     #[error("the arguments come after the action")]
     Args,
     /// The arguments are not strict JSON, or something follows them.
-    #[error("the arguments are not JSON that can be read in one way only")]
+    #[error("the arguments are not strict JSON")]
     Json(#[source] JsonError),
     /// The arguments are not an object.
     #[error("the arguments are an object")]
     Shape,
     /// The step has not been called yet, or the arguments of [`NEXT_STEP`] are not empty.
-    #[error("a step is left after its first call, and without arguments")]
+    #[error("step ended before its first call, or with arguments")]
     Next,
 }
 

@@ -142,7 +142,7 @@ pub enum ContentProblem {
         max: usize,
     },
     /// The snapshot lacks its times, or does not expire after its issue.
-    #[error("the registry has no times of issue and expiry, or expires before it is issued")]
+    #[error("issue or expiry time missing in the registry, or expiry before issue")]
     Validity,
 }
 

@@ -19,10 +19,10 @@ const LISTED: [&str; 5] = ["annotations", "description", "inputSchema", "outputS
 #[non_exhaustive]
 pub enum DefinitionError {
     /// The definition is not an object with a name.
-    #[error("a tool's definition is an object with a name")]
+    #[error("invalid tool definition: object with a name expected")]
     Shape,
     /// The definition holds a number that was rounded, so two definitions could have one digest.
-    #[error("a tool's definition holds a number that a double does not keep exactly")]
+    #[error("inexact number in a tool definition: a double cannot hold it")]
     Inexact,
 }
 

@@ -101,10 +101,10 @@ pub enum NegotiateError {
     #[error("the tool `{0}` is not listed for the agent")]
     ToolNotListed(ToolId),
     /// A requested output tag is not listed for the agent, or not in the parent session.
-    #[error("an output tag that is wanted is not listed for the agent")]
+    #[error("requested output tag not listed for the agent")]
     TagNotListed(OutputTag),
     /// The requested lifetime is 0, or longer than the agent's entry allows.
-    #[error("a session of this agent lasts 1ms to {max}")]
+    #[error("session lifetime out of range: 1ms to {max} expected")]
     Ttl {
         /// Longest lifetime that the entry allows.
         max: Millis,
@@ -113,7 +113,7 @@ pub enum NegotiateError {
     #[error("the parent session's contract no longer holds")]
     Parent(#[source] ContractError),
     /// The chain of sessions is too long.
-    #[error("at most {max} sessions may start one another in a line")]
+    #[error("session chain too long: at most {max}")]
     TooDeep {
         /// Most ancestors.
         max: usize,

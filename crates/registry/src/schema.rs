@@ -287,7 +287,9 @@ impl PartialEq for ArgsSchema {
 
 /// Returns whether the evaluator checks a format under a draft. It can be set to refuse unknown formats.
 fn is_checked(format: &str, draft: Draft) -> bool {
-    let options = jsonschema::options().offline().with_draft(draft).should_validate_formats(true);
+    // why: the default type would compile the whole evaluator a second time into this crate.
+    let options =
+        jsonschema::options_for::<ArgsJson>().offline().with_draft(draft).should_validate_formats(true);
     options.should_ignore_unknown_formats(false).build(&serde_json::json!({ "format": format })).is_ok()
 }
 

@@ -53,7 +53,7 @@ pub enum AlarmRuleError {
     #[error("the dropped share must be above 0 and clearly below the baseline, which must be below 1")]
     Shares,
     /// The number of decisions per false alarm is below 2 or above 1,000,000,000,000.
-    #[error("one false alarm must be allowed in 2 to 1,000,000,000,000 decisions")]
+    #[error("false alarm rate out of range: one in 2 to 1,000,000,000,000 decisions expected")]
     Decisions,
 }
 

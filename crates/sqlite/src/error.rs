@@ -6,28 +6,28 @@ pub enum StoreOpenError {
     #[error("the store cannot be reached")]
     Unavailable(#[source] std::io::Error),
     /// The path has no store, and none may be created.
-    #[error("no store is at the path, and a new one would not know which tickets were used")]
+    #[error("store not found: a new one would not know the used tickets")]
     Missing,
     /// A file exists at the path of the store to be created.
-    #[error("the store is to be made, and a file is at its path")]
+    #[error("the store cannot be created: a file exists at its path")]
     Exists,
     /// The path is a folder, link, device, pipe or socket.
     #[error("the store is not a regular file")]
     NotAFile,
     /// Users other than its owner can read or write the file, which contains approvals.
-    #[error("the store can be read or written by others than its owner")]
+    #[error("store accessible to others than its owner")]
     TooOpen,
     /// The file or its folder cannot be written.
     #[error("the store cannot be written")]
     ReadOnly,
     /// Other processes kept the file locked for longer than the busy timeout.
-    #[error("the store is locked by others")]
+    #[error("store locked by another process")]
     Locked,
     /// The file is not a database, is damaged, or belongs to another program.
-    #[error("the store is damaged or is another program's")]
+    #[error("store damaged, or not a store of this program")]
     Corrupt,
     /// Another version of this program created the file.
-    #[error("the store has schema version {found} where {expected} is due")]
+    #[error("wrong schema version of the store: {found}, expected {expected}")]
     Version {
         /// The version of the file.
         found: i64,
@@ -78,7 +78,7 @@ pub(crate) enum StoreFailure {
     #[error("the store is busy")]
     Busy,
     /// After an earlier failure, the file's content is unknown.
-    #[error("an earlier failure stopped the store, it must be opened anew")]
+    #[error("store stopped by an earlier failure: reopen it")]
     Poisoned,
     /// The path leads to another file now, or to none; other processes would use that one.
     #[error("the store's file was moved or replaced")]

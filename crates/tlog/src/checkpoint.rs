@@ -78,10 +78,10 @@ pub enum CheckpointError {
     #[error(transparent)]
     Note(#[from] NoteError),
     /// The text is not exactly an origin, a size and a root, each on its own line.
-    #[error("a checkpoint is an origin, a size and a root, each on a line of its own")]
+    #[error("malformed checkpoint: lines with origin, size and root expected")]
     Malformed,
     /// The checkpoint belongs to another log.
-    #[error("the checkpoint is of another log")]
+    #[error("the checkpoint belongs to another log")]
     Origin,
     /// No tree has that size and root.
     #[error(transparent)]

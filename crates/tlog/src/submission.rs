@@ -19,7 +19,7 @@ pub enum SubmissionError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The tree has another root at the checkpoint's size, or there was no proof from another size to it.
-    #[error("the tree is not that of the checkpoint")]
+    #[error("root mismatch: the tree does not match the checkpoint")]
     Tree,
     /// The witness does not cosign. [`WitnessRefusal::Proof`], and [`WitnessRefusal::Conflict`] with the size that was
     /// sent, mean that it has another history of the log: one of the two was forked or is wrong.
@@ -27,22 +27,22 @@ pub enum SubmissionError {
     Refused(#[from] WitnessRefusal),
     /// The witness has a checkpoint of more records than this log has: the log's end was cut, an older copy was
     /// restored, or a later checkpoint was sent to the witness from elsewhere.
-    #[error("the witness has seen more of the log than is here")]
+    #[error("log behind the witness: it knows a larger checkpoint")]
     Ahead,
     /// The witness has a checkpoint of fewer records than it cosigned before.
-    #[error("the witness has gone back behind what it cosigned")]
+    #[error("witness rolled back: its checkpoint is older than its last cosignature")]
     Forgot,
     /// The witness's latest checkpoint changed between two requests.
-    #[error("the witness was sent another checkpoint of the log meanwhile")]
+    #[error("concurrent update: the witness received another checkpoint of the log")]
     Busy,
     /// The answer has a status that the protocol does not define.
-    #[error("the witness answered with a status that is none of the protocol")]
+    #[error("unexpected HTTP status from the witness")]
     Status,
     /// The answer is too long, or its body does not fit its status.
-    #[error("the answer of the witness is malformed")]
+    #[error("malformed response from the witness")]
     Answer,
     /// The answer has no cosignature by the witness's key.
-    #[error("the answer holds no cosignature by the key of the witness")]
+    #[error("no cosignature by the witness's key in its response")]
     Key,
     /// The cosignature does not verify for the checkpoint.
     #[error("the cosignature of the witness does not verify")]

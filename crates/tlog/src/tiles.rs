@@ -21,16 +21,16 @@ pub enum TilesError {
     #[error("an earlier tile could not be written")]
     Broken,
     /// The entry is longer than 65,535 bytes.
-    #[error("the entry is longer than a tile can hold")]
+    #[error("entry too long for a tile")]
     TooLong,
     /// The note is not a checkpoint of the log.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The checkpoint does not belong to the entries that were written.
-    #[error("the checkpoint is not of these entries")]
+    #[error("the checkpoint does not match the entries")]
     Head,
     /// A file of an earlier export is not what the log's entries hash to.
-    #[error("`{path}` of an earlier export is not of this log")]
+    #[error("`{path}` of an earlier export does not match this log")]
     Changed {
         /// Path of the file in the export.
         path: String,

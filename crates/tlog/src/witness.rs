@@ -108,25 +108,25 @@ impl AddCheckpoint {
 #[non_exhaustive]
 pub enum WitnessRefusal {
     /// The note is not a checkpoint.
-    #[error("the request holds no checkpoint")]
+    #[error("no checkpoint in the request")]
     Malformed,
     /// The checkpoint belongs to a log that this witness does not know.
-    #[error("the checkpoint is of another log")]
+    #[error("the checkpoint belongs to another log")]
     UnknownLog,
     /// The log's key did not sign the checkpoint.
     #[error("the checkpoint is not signed by the log")]
     Unsigned,
     /// The old size is larger than the new one.
-    #[error("the old size is above the checkpoint's")]
+    #[error("old size larger than the checkpoint's size")]
     OldSize,
     /// The witness has another size, or another root of this size; in the latter case the log forked.
-    #[error("the latest checkpoint known here has another size or root")]
+    #[error("conflict: the latest known checkpoint has another size or root")]
     Conflict {
         /// Number of records in the latest checkpoint of the witness; 0 for none.
         size: u64,
     },
     /// The proof does not show that the checkpoint continues from the latest one.
-    #[error("the proof of consistency does not hold")]
+    #[error("the consistency proof does not verify")]
     Proof,
 }
 

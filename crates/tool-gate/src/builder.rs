@@ -29,7 +29,7 @@ pub enum OpenError {
     #[error("the pinned goal belongs to another session")]
     OtherSession,
     /// The clock is unavailable.
-    #[error("the time cannot be told")]
+    #[error("clock unavailable")]
     Clock,
     /// The session cannot be recorded.
     #[error("the session cannot be recorded")]

@@ -81,10 +81,10 @@ pub enum FinishPlanError {
     #[error("no plan is under way")]
     NoPlan,
     /// The gate knows only the plan's root. The gate that has the whole plan has the trace.
-    #[error("a gate that knows a plan by its root alone has no trace of it")]
+    #[error("no trace: the gate knows only the plan's root")]
     RootOnly,
     /// The plan is over, and its end could not be recorded: its trace is not returned.
-    #[error("the plan is over, and the record of that could not be kept")]
+    #[error("the end of the plan could not be recorded")]
     Unrecorded,
     /// The plan is not finished, or was halted.
     #[error(transparent)]
@@ -112,7 +112,7 @@ pub enum HaltPlanError {
     #[error("no plan is under way")]
     NoPlan,
     /// The plan is halted, and the halt could not be recorded.
-    #[error("the plan is halted, and the record of that could not be kept")]
+    #[error("the halt of the plan could not be recorded")]
     Unrecorded,
 }
 

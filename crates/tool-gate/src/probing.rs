@@ -33,10 +33,10 @@ pub struct SignalRule {
 #[non_exhaustive]
 pub enum SignalRuleError {
     /// The number of calls is not 1 to 1,024.
-    #[error("a signal is raised by 1 to 1,024 calls")]
+    #[error("signal threshold out of range: 1 to 1,024 calls expected")]
     Count,
     /// The time is not 1 second to 1 day.
-    #[error("a signal counts calls within 1 second to 1 day")]
+    #[error("signal window out of range: 1 second to 1 day expected")]
     Within,
 }
 

@@ -37,16 +37,16 @@ pub struct RecordedFields(BTreeMap<ToolId, Vec<String>>);
 #[non_exhaustive]
 pub enum RecordedFieldsError {
     /// The pointer is not a JSON Pointer, or is longer than 256 bytes.
-    #[error("a recorded field is no JSON Pointer of at most 256 bytes")]
+    #[error("invalid recorded field: JSON Pointer of at most 256 bytes expected")]
     Pointer,
     /// The tool has this field already.
-    #[error("a recorded field is named twice")]
+    #[error("duplicate recorded field")]
     Twice,
     /// The tool has 16 fields already.
-    #[error("more than 16 fields of one tool are to be recorded")]
+    #[error("too many recorded fields: at most 16 for one tool")]
     TooMany,
     /// The registry does not list this tool.
-    #[error("a field is to be recorded of a tool that the registry does not know")]
+    #[error("unknown tool of a recorded field: not in the registry")]
     UnknownTool(ToolId),
 }
 

@@ -36,7 +36,7 @@ pub struct RefusalRate {
 
 /// A rate is out of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a rate of refusals has a burst of 1 to {MAX_BURST} and 1 to {MAX_PER_SECOND} per second")]
+#[error("refusal rate out of range: burst of 1 to {MAX_BURST} and 1 to {MAX_PER_SECOND} per second expected")]
 #[non_exhaustive]
 pub struct RefusalRateError;
 

@@ -18,7 +18,7 @@ use countersign_core::rfc3339::is_sayable;
 #[non_exhaustive]
 pub enum AttestError {
     /// The proposal has no input with the id of the evidence, so the attestation would raise no trust.
-    #[error("the proposal has no provenance of the evidence's id")]
+    #[error("the proposal has no provenance entry with the evidence id")]
     EvidenceId,
     /// The key id is not valid in a keyring.
     #[error("invalid key id")]
@@ -28,9 +28,7 @@ pub enum AttestError {
     Nonce,
     /// The time of issue or the end is missing, the end does not follow the issue, or a time lies beyond the year
     /// 9999.
-    #[error(
-        "an attestation says when it is issued and when it expires, after that and before the year 10000"
-    )]
+    #[error("attestation times out of range: issue before expiry, expiry before the year 10000")]
     Times,
     /// The object exceeds the limit of a signed payload.
     #[error("the attestation is longer than {max} bytes")]

@@ -6,7 +6,7 @@ use countersign_keys::dsse::EnvelopeError;
 #[non_exhaustive]
 pub enum EndorsementError {
     /// The envelope is too large, malformed, of another type, or lacks signatures of trusted keys.
-    #[error("the envelope of endorsed digests is refused")]
+    #[error("the envelope of endorsed digests does not verify")]
     Envelope(#[source] EnvelopeError),
     /// The list exceeds the limit of bytes.
     #[error("the list of endorsed digests is longer than {max} bytes")]
@@ -27,28 +27,30 @@ pub enum EndorsementError {
     #[error("the list of endorsed digests is malformed")]
     Malformed,
     /// The list has too many digests.
-    #[error("a list has at most {max} digests")]
+    #[error("too many endorsed digests: at most {max}")]
     TooMany {
         /// Most digests.
         max: usize,
     },
     /// A scope is empty, repeats a name, or contains an impossible one.
-    #[error("the scope of a digest is not a list of distinct names")]
+    #[error("invalid scope of an endorsed digest: list of distinct names expected")]
     Scope,
     /// The bounds of a digest are empty or more than 64, a bound is not a rule for a place in the arguments, two
     /// bounds have the same place, or the entry states exact arguments too.
     #[error(
-        "the bounds of a digest are 1 to 64 distinct places in the arguments, each with a value, or with a least or a most"
+        "invalid bounds of an endorsed digest: 1 to 64 distinct argument pointers, each with a value, a minimum or a maximum"
     )]
     Bounds,
     /// The number of uses is 0 or above 100.
-    #[error("a digest has 1 to 100 uses")]
+    #[error("uses of an endorsed digest out of range: 1 to 100 expected")]
     Uses,
     /// A digest that binds arguments or counts its uses does not state its own times.
-    #[error("a digest that binds arguments or states its uses has to state `issued` and `expires` itself")]
+    #[error("`issued` or `expires` missing in an endorsed digest that binds arguments or states its uses")]
     NoTimes,
     /// The list or an entry ends before it begins, or an entry is issued after its list.
-    #[error("the list of endorsed digests ends before it begins, or a digest of it begins later")]
+    #[error(
+        "times out of order in the list of endorsed digests: issue before expiry, no entry issued after the list"
+    )]
     Times,
     /// The list was issued in the future.
     #[error("the list of endorsed digests is not valid yet")]

@@ -209,7 +209,7 @@ fn older_checkpoint_at_the_end_is_damage() {
         let refused = LogProver::open(FolderDisk::existing(&folder).unwrap(), &key(), &[]).unwrap_err();
         assert_eq!(refused.code(), "AUDIT_CORRUPT");
         let said = format!("(entry 900, byte {})", refused.place().unwrap().byte);
-        let text = format!("{said} counts {size} records, and one before it counts 900");
+        let text = format!("{said}: {size} records, an earlier one covers 900");
         assert!(refused.to_string().ends_with(&text), "{refused}");
         assert_eq!(verify_all(&folder).unwrap_err().to_string(), refused.to_string());
     }

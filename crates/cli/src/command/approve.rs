@@ -31,7 +31,7 @@ const CHOICES: &str = "[y: approve, n: deny, anything else: leave it waiting]";
 
 /// Approve a call, or a plan, that waits at a gateway, or deny it.
 ///
-/// Shows the exact call, or every step of the plan, with hidden characters spelled out, and asks. Of an action proposal that
+/// Shows the exact call, or every step of the plan, with invisible characters escaped, and asks. Of an action proposal that
 /// came with the call it shows claims, evidence and signers, and whether they verified. The approval is of the call alone:
 /// the client's next try of the same tool with the same arguments, or of the same steps, uses it up. The answer is recorded,
 /// in a log of its own beside the gateway's, before it counts. Who can read the configuration's key files can approve.
@@ -41,7 +41,7 @@ const CHOICES: &str = "[y: approve, n: deny, anything else: leave it waiting]";
     countersign approve call-0f3a --config gateway.toml --show\n  \
     countersign approve call-0f3a --config gateway.toml --deny --by ada --reason 'ask finance first'")]
 pub(crate) struct ApproveArgs {
-    /// The approval id that the client was given, or its first letters, four or more, where no other id begins so; `list` for all
+    /// The approval id that the client received, or a unique prefix of four or more characters; `list` for all
     /// that wait.
     #[arg(default_value = "list")]
     id: String,
@@ -58,13 +58,13 @@ pub(crate) struct ApproveArgs {
     /// Reason for the denial, at most 200 bytes. It is recorded, and the agent reads it.
     #[arg(long, value_name = "TEXT", requires = "deny")]
     reason: Option<DenialReason>,
-    /// List what waits in sessions that have ended, too. It cannot be approved.
+    /// Also list the approvals of sessions that have ended. They cannot be granted.
     #[arg(long, conflicts_with_all = ["yes", "deny", "show"])]
     all: bool,
     /// Show it and ask nothing.
     #[arg(long, conflicts_with_all = ["yes", "deny"])]
     show: bool,
-    /// Who approves or denies; it is recorded.
+    /// Name of the approver; it is recorded.
     #[arg(long, visible_alias = "by", value_name = "NAME", default_value = "operator")]
     approver: OperatorId,
 }
@@ -92,7 +92,8 @@ impl ApproveArgs {
         let path = find_config(self.config.as_deref())?;
         let config = ConfigFile::read(&path)?;
         let approval = config.approval.as_ref().ok_or_else(|| {
-            Failure::new("CONFIG_NO_APPROVALS", "the configuration has no `approval`").about(path.display())
+            Failure::new("CONFIG_NO_APPROVALS", "`approval` missing in the configuration")
+                .about(path.display())
         })?;
         if self.id == "list" {
             if self.yes || self.deny || self.show {
@@ -101,7 +102,7 @@ impl ApproveArgs {
             return list(out, approval, self.all);
         }
         if self.all {
-            return Err(Failure::usage("--all is for the list"));
+            return Err(Failure::usage("--all is only valid with `list`"));
         }
         let store = open_existing(approval)?;
         let id = self.find(&store, now()?)?;
@@ -135,7 +136,7 @@ impl ApproveArgs {
                 TypedAnswer::Yes => {}
                 TypedAnswer::No => return self.deny(out, &store, &pending, record, Exit::Refused),
                 TypedAnswer::Neither => {
-                    let text = "nothing was answered; it still waits";
+                    let text = "no answer given: the approval is still pending";
                     return Err(Failure::refused("NOT_APPROVED", text));
                 }
             }
@@ -414,11 +415,11 @@ fn open_existing(approval: &ApprovalPart) -> Result<SqliteStore, Failure> {
 
 fn ambiguous(ids: &[CallId]) -> Failure {
     let ids: Vec<_> = ids.iter().map(|id| shown_id(id.as_str())).collect();
-    Failure::new("PENDING_AMBIGUOUS", format!("several ids begin so: {}", ids.join(", ")))
+    Failure::new("PENDING_AMBIGUOUS", format!("ambiguous id prefix: {}", ids.join(", ")))
 }
 
 fn unknown() -> Failure {
-    Failure::new("PENDING_UNKNOWN", "no call waits under this id")
+    Failure::new("PENDING_UNKNOWN", "no pending approval with this id")
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use crate::output::Output;
 use crate::time::now;
 use countersign_host::inputs::malformed;
 
-/// Pin the goal of a session, and see whether a goal stated later is the same.
+/// Pin the goal of a session, and compare a goal stated later with it.
 ///
-/// A pin holds a digest of the goal and never the goal. Case, runs of blanks and composed or decomposed accents do
+/// A pin holds a digest of the goal and never the goal. Case, runs of whitespace and composed or decomposed accents do
 /// not count; words and letters do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ask {
@@ -48,7 +48,7 @@ pub(crate) struct AskVerifyArgs {
     /// The goal as it is stated now; `-` reads it from standard input.
     #[arg(long, value_name = "TEXT", default_value = "-", allow_hyphen_values = true)]
     goal: String,
-    /// The session that it is now; without it, the pin's own.
+    /// The current session; without it, the pin's own.
     #[arg(long)]
     session: Option<SessionId>,
 }

@@ -9,7 +9,7 @@ use crate::output::Output;
 
 /// Read JSON strictly: canonical bytes and digests.
 ///
-/// What two readers could understand differently is refused: repeated names, lone surrogates, numbers that a double
+/// Input that two parsers could read differently is refused: repeated names, lone surrogates, numbers that a double
 /// does not hold, trailing data. What is left has exactly one canonical text (RFC 8785), and its SHA-256 is what
 /// approvals bind.
 #[derive(Debug, Subcommand)]
@@ -30,13 +30,13 @@ pub(crate) struct Input {
     /// How to read: `jcs-1` refuses numbers that a double cannot hold, `rfc8785` rounds them.
     #[arg(long, default_value_t = Recipe::Jcs1)]
     recipe: Recipe,
-    /// The most bytes to read.
+    /// Largest input, in bytes.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_bytes())]
     max_bytes: usize,
-    /// The most arrays and objects within each other.
+    /// Deepest nesting of arrays and objects.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_depth())]
     max_depth: usize,
-    /// The most members of one object, and elements of one array.
+    /// Most members of one object, and elements of one array.
     #[arg(long, value_name = "N", default_value_t = Limits::default().max_width())]
     max_width: usize,
 }

@@ -12,13 +12,13 @@ use crate::output::Output;
 use crate::time::now;
 use countersign_host::session::{open_existing_store, open_store};
 
-/// Keep agents from calling anything, and let them call again.
+/// Quarantine agents, and lift quarantines.
 ///
 /// A quarantine holds at the agent's next call, at every gateway whose `[signals]` name the same store, and until it is
 /// lifted. Who can write the store can lift one.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Quarantine {
-    /// List the agents that are in quarantine, with who put them there, and why.
+    /// List the quarantined agents, with operator and reason.
     #[command(after_help = "Examples:\n  countersign quarantine list --store signals.db")]
     List(List),
     /// Put an agent into quarantine.
@@ -26,7 +26,7 @@ pub(crate) enum Quarantine {
         after_help = "Examples:\n  countersign quarantine add --store signals.db --agent support-bot --by ada"
     )]
     Add(QuarantineChangeArgs),
-    /// Let an agent out of quarantine. Its drop alarm starts anew.
+    /// Lift an agent's quarantine. Its drop alarm starts anew.
     #[command(
         after_help = "Examples:\n  countersign quarantine lift --store signals.db --agent support-bot --by ada"
     )]
@@ -48,10 +48,10 @@ pub(crate) struct QuarantineChangeArgs {
     /// The agent.
     #[arg(long, value_name = "ID")]
     agent: AgentId,
-    /// Who does it; it goes on record.
+    /// Name of the operator; it is recorded.
     #[arg(long, value_name = "NAME")]
     by: OperatorId,
-    /// Why; it goes on record, at most 512 bytes of it.
+    /// Reason; at most 512 bytes of it are recorded.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -86,10 +86,10 @@ impl List {
 impl QuarantineChangeArgs {
     fn run(&self, out: &mut Output, standing: StandingChange) -> Result<Exit, Failure> {
         if self.by.as_str() == BY_ALARM {
-            return Err(Failure::usage("`alarm` is what the record calls the drop alarm: name an operator"));
+            return Err(Failure::usage("`alarm` is reserved for the drop alarm: name an operator"));
         }
         if self.by.as_str() == BY_SIGNAL {
-            return Err(Failure::usage("`signal` is what the record calls a signal: name an operator"));
+            return Err(Failure::usage("`signal` is reserved for signals: name an operator"));
         }
         let mut change = StandingRecord::new(now()?, self.agent.clone(), standing, self.by.as_str());
         change.reason = self.reason.as_deref().map(Into::into);

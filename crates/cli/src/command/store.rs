@@ -10,13 +10,13 @@ use crate::output::Output;
 use crate::time::now;
 use countersign_host::session::open_existing_store;
 
-/// Make and look at the store in which approvals, attestations and endorsements are spent.
+/// Create and show the store in which approvals, attestations and endorsements are spent.
 ///
 /// A store refuses what was issued before it was made, because an earlier store in its place may have spent it. A gate
 /// makes its store when it starts first; make it here to mint approvals before that.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Store {
-    /// Make an empty store. A file that is there is left as it is.
+    /// Create an empty store. An existing file is left unchanged.
     #[command(after_help = "Examples:\n  countersign store init approvals.sqlite")]
     Init(StoreFileArgs),
     /// Show a store's id, which the record of each session names, and when it was made.

@@ -35,8 +35,8 @@ pub(crate) enum Token {
     /// Mint a token: prints it.
     #[command(after_help = "Example:\n  countersign token mint --key-file approval.key.json --call-id c1 \
         --server desk --tool refund \\\n    --args args.json --principal alice --session s1 --agent support-bot \
-        --audience check \\\n    --registry-version 1 --ttl 5m\n\nA gate that is strict, as every gate is unless told \
-        otherwise, wants every binding that it knows.\n`countersign check` prints the command with all of them.")]
+        --audience check \\\n    --registry-version 1 --ttl 5m\n\nA strict gate (the \
+        default) requires every binding that it knows.\n`countersign check` prints the command with all of them.")]
     Mint(Mint),
     /// Verify a token against a call: exit code 0 when it approves the call, 3 when not.
     #[command(after_help = "Example:\n  countersign token verify --key-file approval.key.json --call-id c1 \
@@ -98,7 +98,7 @@ pub(crate) struct Mint {
     /// How long the token counts: a number and ms, s, m, h or d.
     #[arg(long)]
     ttl: Millis,
-    /// The longest that a token may count.
+    /// Longest lifetime of a token.
     #[arg(long, value_name = "TTL", default_value = "1h")]
     ttl_cap: Millis,
     /// Who approves.
@@ -126,17 +126,17 @@ pub(crate) struct TokenVerifyArgs {
     /// The token; `-` reads it from standard input.
     #[arg(long)]
     token: String,
-    /// Burn the token in this store, which is there (`countersign store init`) since before the token was minted. A second
+    /// Spend the token in this store, which must be older than the token (`countersign store init`). A second
     /// time is refused.
     #[arg(long, value_name = "STORE")]
     spend: Option<PathBuf>,
     /// Accept a token that leaves out some of the optional bindings given here.
     #[arg(long)]
     accept_partial: bool,
-    /// The longest that a token may count, from its issue to its expiry.
+    /// Longest lifetime of a token, from its issue to its expiry.
     #[arg(long, value_name = "TTL", default_value = "1h")]
     ttl_cap: Millis,
-    /// By how much the clock that minted may run ahead of this one.
+    /// Clock skew: how far the clock that minted may run ahead of this one.
     #[arg(long, value_name = "SPAN", default_value = "5s")]
     skew: Millis,
 }
@@ -240,8 +240,8 @@ fn differing(error: &ApprovalError) -> Failure {
         }
         "other-audience" => "the token binds another --audience, or one of the two is missing",
         "self-approval" => "the approver is the agent",
-        "lifetime" => "it counts for longer than --ttl-cap",
-        "not-yet" => "it is issued further ahead than --skew",
+        "lifetime" => "its lifetime exceeds --ttl-cap",
+        "not-yet" => "its time of issue is ahead by more than --skew",
         reason => reason,
     };
     Failure::new(error.code(), format!("{error}: {what}"))
@@ -263,9 +263,7 @@ impl TokenBindings {
         let args = read(&self.args.read_prefix(cap)?, Recipe::Jcs1, &limits)
             .map_err(|error| malformed(&error).about("--args"))?;
         if args.value().kind() != Kind::Object {
-            return Err(
-                Failure::new("ARGS_NOT_OBJECT", "a tool's arguments are a JSON object").about("--args")
-            );
+            return Err(Failure::new("ARGS_NOT_OBJECT", "arguments are not a JSON object").about("--args"));
         }
         let tool = ToolId::from_names(self.server.clone(), self.tool.clone());
         let mut binding =

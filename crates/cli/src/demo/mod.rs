@@ -65,7 +65,7 @@ impl Demo {
         let world = World::create(self.record.as_deref())?;
         if !out.is_json() {
             out.line("Every tool call, countersigned. An agent meets the gate in front of its desk.\n")?;
-            out.line(&format!("     {:<51} {:<15} {:<22} accepted", "what is done", "tool", "verdict"))?;
+            out.line(&format!("     {:<51} {:<15} {:<22} accepted", "action", "tool", "verdict"))?;
         }
         let mut rows = Vec::new();
         let mut tally = DemoCounts::default();
@@ -207,7 +207,7 @@ fn finish(
         out.line(&format!("\n{expected} of {} verdicts as expected{ending}.", rows.len()))?;
         out.line(&format!("Side effects at the desk: {}.", ledger.join("; ")))?;
         out.line(&format!(
-            "{decisions} of {} calls are on record: {}",
+            "{decisions} of {} calls are recorded: {}",
             tally.calls,
             world.record().display()
         ))?;

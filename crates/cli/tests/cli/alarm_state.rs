@@ -16,7 +16,7 @@ use countersign_sqlite::SqliteStore;
 use countersign_tlog::note::KeyName;
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Run};
 use crate::mcp::{Client, decision, gateway};
 use crate::quarantine::signals;
 
@@ -92,7 +92,7 @@ fn state_that_does_not_fit_is_replaced_by_all_entries() {
         *changed.pointer_mut(path).unwrap() = value;
         changed.to_string()
     };
-    let (rules, malformed, forked) = ("of other rules", "malformed", "does not go on from the alarm's state");
+    let (rules, malformed, forked) = ("to other rules", "malformed", "does not extend the alarm's state");
     let place = "/logs/example.com~1log";
     for (text, reason) in [
         ("no JSON".to_owned(), malformed),
@@ -152,7 +152,7 @@ fn state_of_a_log_that_lost_its_end_is_not_resumed() {
     std::fs::rename(bench.path("older"), bench.path("log")).unwrap();
     std::fs::remove_file(bench.path("record.state")).unwrap();
     let told = session(&bench, 6);
-    assert!(told.contains("the log does not go on from the alarm's state"), "{told}");
+    assert!(told.contains("the log does not extend the alarm's state"), "{told}");
     assert!(!told.contains(QUARANTINED), "two of them are left: {told}");
     assert!(session(&bench, 1).ends_with(QUARANTINED));
 }
@@ -225,6 +225,29 @@ fn damage_in_a_numbered_log_stops_the_replay() {
 }
 
 #[test]
+fn damage_behind_the_state_of_a_numbered_log_stops_the_start() {
+    let bench = quarantining();
+    let (first, mut second) = (Client::start(&bench), Client::start(&bench));
+    let earlier = bench.read("record.state");
+    refused(&mut second, 3);
+    drop((second.end(), first.end()));
+    // As if its process had been killed before it saved the state of its log.
+    bench.write("record.state", earlier);
+    let text = bench.read(NUMBERED);
+    bench.write(NUMBERED, text.replacen("UNDISCLOSED_TOOL", "UNDISCLOSED_TOOK", 1));
+    let starts = || bench.run("mcp run --config gateway.toml -- sh server.sh");
+    let is_refused = |run: &Run| run.code != 0 && run.err.contains("AUDIT_CORRUPT: `log/1");
+    let run = starts();
+    assert!(is_refused(&run), "{run:?}");
+    std::fs::remove_file(bench.path(STORE)).unwrap();
+    let run = starts();
+    assert!(is_refused(&run), "{run:?}");
+    bench.write(NUMBERED, text);
+    let told = session(&bench, 0);
+    assert!(told.starts_with("alarm of agent bot replayed from all "), "{told}");
+}
+
+#[test]
 fn unsigned_entries_of_a_numbered_log_do_not_count() {
     let bench = quarantining();
     two_sessions(&bench, 8);
@@ -258,7 +281,7 @@ fn state_of_a_log_that_was_begun_anew_is_reported() {
     std::fs::remove_file(bench.path("record.state")).unwrap();
     let told = session(&bench, 0);
     assert!(
-        told.contains("replayed from all 0 entries of the record: `log`: the log does not go on"),
+        told.contains("replayed from all 0 entries of the record: `log`: the log does not extend"),
         "{told}"
     );
 }
@@ -301,7 +324,7 @@ fn each_configuration_of_an_agent_has_its_alarm_state() {
     assert_eq!(session(&bench, 2), "");
     bench.write("gateway.toml", &other);
     let told = session(&bench, 1);
-    assert!(told.contains("replayed from all ") && told.contains("of other rules"), "{told}");
+    assert!(told.contains("replayed from all ") && told.contains("to other rules"), "{told}");
     for config in [&one, &other, &one, &other] {
         bench.write("gateway.toml", config);
         assert_eq!(session(&bench, 1), "");

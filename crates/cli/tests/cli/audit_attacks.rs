@@ -122,7 +122,7 @@ fn torn_last_record_is_cut_by_the_next_session() {
         // why: a crash leaves the state behind the log, and here it would be ahead.
         bench.forget_log_state();
         let run = decide(&bench, "c", 1, "");
-        let cut = format!(" {kept} bytes were cut");
+        let cut = format!(" {kept} bytes after the last checkpoint were cut");
         assert!(run.err.starts_with("warning AUDIT_RECOVERED: ") && run.err.contains(&cut), "{run:?}");
         assert_eq!(bench.read("log/cut-6"), good[whole.len()..][..kept]);
         let read: Vec<_> = read_log(bench.path("log")).unwrap().map(|entry| entry.unwrap()).collect();

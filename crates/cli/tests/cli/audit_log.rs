@@ -34,7 +34,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 fn show(bench: &Bench, line: &str) -> String {
     let run = bench.run(line);
     assert_eq!(run.code, 0, "{run:?}");
-    assert!(run.err.starts_with("note: nothing was verified"), "{run:?}");
+    assert!(run.err.starts_with("note: not verified"), "{run:?}");
     run.out
 }
 

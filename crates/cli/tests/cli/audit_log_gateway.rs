@@ -198,7 +198,7 @@ fn uncheckpointed_tail_is_cut_by_the_next_writer() {
     bench.write(first, format!("{good}{behind}"));
     let bytes = behind.len();
     assert_eq!((&told()["records"], &told()["root"]), (&before["records"], &before["root"]));
-    assert!(bench.ok("audit verify log --key log.vkey").contains(&format!("{bytes} bytes come behind")));
+    assert!(bench.ok("audit verify log --key log.vkey").contains(&format!("{bytes} bytes after the last")));
     bench.ok("audit prove log --key log.vkey --seq 1");
     bench.ok("audit receipt log --key log.vkey --seq 1");
     bench.ok("audit export log --key log.vkey --tiles out");
@@ -346,7 +346,7 @@ fn entries_are_found_by_side_files() {
     let side = bench.path("log/000000000001.side");
     let bytes = std::fs::read(&side).unwrap();
     std::fs::remove_file(&side).unwrap();
-    let told = "side file `log/000000000001.side` made anew\n";
+    let told = "side file `log/000000000001.side` rebuilt\n";
     let run = bench.run(&format!("{receipt} --call-id a600"));
     assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, two.as_str(), told));
     assert!(std::fs::read(&side).unwrap() == bytes);

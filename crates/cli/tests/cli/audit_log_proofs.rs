@@ -54,14 +54,14 @@ fn every_entry_has_a_verifiable_inclusion_proof() {
         bench.fails(&format!("audit prove log --key log.vkey {wrong}"), 1, "AUDIT_NO_SUCH_SIZE");
     }
     for (wrong, said) in [
-        ("prove log --seq 0", "entries and sizes are counted from 1 on"),
-        ("prove log --seq 10", "10 is asked for, and there are only 9"),
-        ("prove log --seq 3 --size 2", "3 is asked for, and there are only 2"),
-        ("prove log --from 18446744073709551615", "18446744073709551615 is asked for, and there are only 9"),
-        ("prove log --from 1 --to 10", "10 is asked for, and there are only 9"),
-        ("prove log --from 0 --to 8", "entries and sizes are counted from 1 on"),
-        ("receipt log --seq 0", "entries and sizes are counted from 1 on"),
-        ("receipt log --seq 10", "10 is asked for, and there are only 9"),
+        ("prove log --seq 0", "numbers of entries and sizes start at 1"),
+        ("prove log --seq 10", "number 10 requested, the log has 9"),
+        ("prove log --seq 3 --size 2", "number 3 requested, the log has 2"),
+        ("prove log --from 18446744073709551615", "number 18446744073709551615 requested, the log has 9"),
+        ("prove log --from 1 --to 10", "number 10 requested, the log has 9"),
+        ("prove log --from 0 --to 8", "numbers of entries and sizes start at 1"),
+        ("receipt log --seq 0", "numbers of entries and sizes start at 1"),
+        ("receipt log --seq 10", "number 10 requested, the log has 9"),
     ] {
         let run = bench.run(&format!("audit {wrong} --key log.vkey"));
         assert_eq!(run.err, format!("error AUDIT_NO_SUCH_SIZE: `log`: {said}\n"), "{wrong}");
@@ -158,7 +158,7 @@ fn a_receipt_is_of_one_decision_and_of_no_other() {
     let receipt = "audit receipt log --key log.vkey";
     bench.fails(&format!("{receipt} --call-id a1"), 1, "AUDIT_SEVERAL_CALLS");
     let run = bench.run(&format!("{receipt} --call-id a1"));
-    let rows = ["on 2 times", ": 2 (", "; 7 (", ", desk:search, accept)"];
+    let rows = ["2 decisions on the call id", ": 2 (", "; 7 (", ", desk:search, accept)"];
     assert!(rows.iter().all(|row| run.err.contains(row)), "{run:?}");
     bench.fails(&format!("{receipt} --call-id none"), 1, "AUDIT_NO_SUCH_CALL");
     bench.fails(&format!("{receipt} --seq 0"), 1, "AUDIT_NO_SUCH_SIZE");
@@ -270,7 +270,7 @@ fn an_export_replaces_nothing_that_is_not_its_own() {
     bench.fails("audit export log --tiles out", 2, "USAGE");
     for no_folder in ["log.vkey", "log.vkey/tiles"] {
         let run = bench.run(&format!("audit export log --key log.vkey --tiles {no_folder}"));
-        let said = "error FILE_UNWRITABLE: `log.vkey`: is there, and is no folder\n";
+        let said = "error FILE_UNWRITABLE: `log.vkey`: already exists, and is not a folder\n";
         assert_eq!((run.code, run.err.as_str()), (1, said), "{no_folder}");
     }
     std::fs::create_dir_all(bench.path("out/tiles/tile/0/000.p")).unwrap();

@@ -99,10 +99,9 @@ fn failing_record_is_reported_once_before_the_end() {
     let told: Vec<_> = err.lines().collect();
     assert_eq!((code, told.len()), (1, 2), "{err}");
     let fails =
-        "warning AUDIT_CORRUPT: `log`: the record fails, and calls are refused: the record is damaged at ";
+        "warning AUDIT_CORRUPT: `log`: recording failed, calls are refused: the record is damaged at ";
     assert!(told[0].starts_with(fails), "{err}");
-    let ended =
-        "error AUDIT_CORRUPT: `log`: the record could not be ended in order: the record is damaged at ";
+    let ended = "error AUDIT_CORRUPT: `log`: the record could not be closed: the record is damaged at ";
     assert!(told[1].starts_with(ended), "{err}");
 }
 
@@ -166,9 +165,9 @@ fn record_failure_found_at_the_end_is_a_failure() {
     let (code, err) = client.end();
     assert_eq!((code, err.lines().count()), (1, 2), "{err}");
     let (fails, ended) = err.split_once('\n').unwrap();
-    assert!(fails.starts_with("warning AUDIT_CORRUPT: `lo\\u{1b}[2Jg`: the record fails"), "{err}");
+    assert!(fails.starts_with("warning AUDIT_CORRUPT: `lo\\u{1b}[2Jg`: recording failed"), "{err}");
     assert!(
-        ended.starts_with("error AUDIT_CORRUPT: `lo\\u{1b}[2Jg`: the record could not be ended"),
+        ended.starts_with("error AUDIT_CORRUPT: `lo\\u{1b}[2Jg`: the record could not be closed"),
         "{err}"
     );
 }
@@ -197,7 +196,7 @@ fn damage_before_the_state_refuses_every_call() {
     }
     let (code, err) = client.end();
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("warning AUDIT_CORRUPT: `log`: the record fails, and calls are refused"), "{err}");
+    assert!(err.contains("warning AUDIT_CORRUPT: `log`: recording failed, calls are refused"), "{err}");
 }
 
 #[test]

@@ -233,6 +233,6 @@ fn questions_beyond_the_limit_are_asked_later() {
     let asked = configured(&bench, &steps, "{}", "--session s1");
     assert_eq!((asked.code, commands(&asked.out).len()), (3, 64), "{}", asked.err);
     let mut told = asked.err.lines();
-    assert!(told.next().unwrap().starts_with("note: no more questions can wait"), "{}", asked.err);
+    assert!(told.next().unwrap().starts_with("note: too many pending approvals"), "{}", asked.err);
     assert!(told.next().unwrap().starts_with("error APPROVAL_REQUIRED: step 1 "), "{}", asked.err);
 }

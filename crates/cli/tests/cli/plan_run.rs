@@ -309,8 +309,8 @@ fn unrecorded_halt_is_reported() {
     let ran = run(&bench, &json!([search("takes the log"), search("x")]), &[]);
     let told: Vec<_> = ran.err.lines().collect();
     assert_eq!((ran.code, told.len()), (1, 3), "{ran:?}");
-    assert!(told[0].starts_with("warning AUDIT_REPLACED: `log`: the record fails, "), "{ran:?}");
-    assert!(told[1].starts_with("warning AUDIT_UNAVAILABLE: the plan is halted, and "), "{ran:?}");
+    assert!(told[0].starts_with("warning AUDIT_REPLACED: `log`: recording failed, "), "{ran:?}");
+    assert!(told[1].starts_with("warning AUDIT_UNAVAILABLE: the halt of the plan "), "{ran:?}");
     assert!(told[2].starts_with("error PLAN_STEP_FAILED: "), "{ran:?}");
 }
 

@@ -130,7 +130,8 @@ fn acceptance_drop_is_reported_once() {
     for _ in 0..3 {
         assert_eq!(search(&mut client), Value::Null);
     }
-    let told = "warning AGENT_FLAGGED: the acceptance of agent bot has dropped; its calls go on\n";
+    let told =
+        "warning AGENT_FLAGGED: the acceptance rate of agent bot has dropped; its calls are not blocked\n";
     assert_eq!(client.end(), (0, told.to_owned()));
     signals(&bench, "baseline = 0.5\ndropped = 0.1\ndecisions = 1000000");
     let mut client = Client::start(&bench);
@@ -147,7 +148,7 @@ fn missing_signals_store_refuses_every_call() {
     std::fs::rename(bench.path(STORE), bench.path("elsewhere")).unwrap();
     assert_eq!(search(&mut client), "AGENT_QUARANTINED");
     let (code, told) = client.end();
-    let wanted = "warning STORE_UNAVAILABLE: the alarm's state of agent bot is not kept, ";
+    let wanted = "warning STORE_UNAVAILABLE: the alarm's state of agent bot was not saved, ";
     assert!(code == 0 && told.starts_with(wanted) && told.lines().count() == 1, "{told}");
     let entries = bench.entries();
     let refused = entries.iter().find(|entry| entry["code"] == "AGENT_QUARANTINED").unwrap();

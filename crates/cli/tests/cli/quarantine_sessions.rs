@@ -14,7 +14,8 @@ use crate::quarantine::{search, second, signals, standings};
 
 const STORE: &str = "signals.sqlite";
 const QUARANTINED: &str = "warning AGENT_QUARANTINED: agent bot is quarantined\n";
-const FLAGGED: &str = "warning AGENT_FLAGGED: the acceptance of agent bot has dropped; its calls go on\n";
+const FLAGGED: &str =
+    "warning AGENT_FLAGGED: the acceptance rate of agent bot has dropped; its calls are not blocked\n";
 
 fn quarantining() -> Bench {
     let bench = gateway();
@@ -95,7 +96,7 @@ fn lift_from_a_clock_ahead_is_reported() {
     refused(&mut client, 5);
     let (code, told) = client.end();
     assert!(
-        code == 0 && told.starts_with("warning SIGNALS_LIFT_AHEAD: agent bot was let out by ada at "),
+        code == 0 && told.starts_with("warning SIGNALS_LIFT_AHEAD: agent bot was released by ada at "),
         "{told}"
     );
     assert_eq!(told.lines().count(), 1, "{told}");

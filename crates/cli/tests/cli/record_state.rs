@@ -157,7 +157,7 @@ fn adopted_log_names_the_state_of_other_writers() {
     assert_eq!(check(&bench, "--record-state record.state").code, 0);
     let run = check(&bench, "");
     let other = bench.path("record.state").canonicalize().unwrap();
-    let named = format!("; `{}` knows the log, too: give all its writers one state", other.display());
+    let named = format!("; `{}` contains the log, too: give all its writers one state", other.display());
     assert!(run.code == 0 && run.err.contains(" adopted without a state, at 2 entries"), "{run:?}");
     assert!(run.err.contains(&named) && run.err.contains("/log.state`;"), "{run:?}");
     assert_eq!(check(&bench, "").err, "");

@@ -68,7 +68,8 @@ fn one_call_id_in_two_logs_is_listed_with_both() {
     let bench = three_logs();
     bench.fails(&format!("{RECEIPT} --call-id a1"), 1, "AUDIT_SEVERAL_CALLS");
     let said = bench.run(&format!("{RECEIPT} --call-id a1")).err;
-    let rows = ["on 2 times, choose one with --log and --seq: 2 of log . (", "; 2 of log 1 ("];
+    let rows =
+        ["2 decisions on the call id, choose one with --log and --seq: 2 of log . (", "; 2 of log 1 ("];
     assert!(rows.iter().all(|row| said.contains(row)), "{said}");
     for (log, origin) in [(".", "example.com/log"), ("1", "example.com/log/1")] {
         bench.write("receipt", bench.ok(&format!("{RECEIPT} --call-id a1 --log {log}")));

@@ -57,7 +57,7 @@ fn under_the_registry_that_was_in_force_nothing_changes() {
     assert_eq!(told["total"]["same"], 4);
     assert_eq!(told["total"]["carried"], json!({"arguments": 1, "call": 1}));
     let text = bench.ok(&format!("{SIMULATE} --key log.vkey --registry reg.json"));
-    assert!(text.ends_with("\ncarried, by what is not on record: arguments 1, call 1\n"), "{text}");
+    assert!(text.ends_with("\ncarried, by facts that were not recorded: arguments 1, call 1\n"), "{text}");
 }
 
 #[test]
@@ -134,7 +134,10 @@ fn missing_former_registry_leaves_answers_undetermined() {
     );
     assert_eq!(simulated(&bench, "--registry next.json --was reg.json")["total"]["undetermined"], json!({}));
     let text = bench.ok(&format!("{SIMULATE} --registry next.json --key log.vkey"));
-    assert!(text.contains("undetermined, by what is not on record: arguments 1\nwith --was, "), "{text}");
+    assert!(
+        text.contains("undetermined, by facts that were not recorded: arguments 1\nwith --was, "),
+        "{text}"
+    );
     let hosts = "--registry next.json --was reg.json --host-checks";
     assert_eq!(simulated(&bench, hosts)["total"]["undetermined"], json!({}));
 }
@@ -149,7 +152,7 @@ fn simulation_of_a_tampered_log_is_refused() {
     let command = format!("{SIMULATE} --registry reg.json");
     bench.fails(&format!("{command} --key log.vkey"), 3, "AUDIT_CORRUPT");
     let run = bench.run(&format!("{command} --json"));
-    assert!(run.code == 0 && run.err.starts_with("note: nothing was verified"), "{run:?}");
+    assert!(run.code == 0 && run.err.starts_with("note: not verified"), "{run:?}");
     assert_eq!(json(&run)["verified"], false);
     // The checkpoints do not cover entries that follow the last one.
     bench.write(FIRST, &good);
@@ -262,10 +265,10 @@ fn simulation_without_calls_is_an_error() {
     let check = "check --registry reg.json --trust-root root.json --agent support-bot";
     let empty = bench.feed(&format!("{check} {RECORD_OPTIONS}"), "");
     assert_eq!(empty.code, 0, "{empty:?}");
-    none("", "no call is on record");
+    none("", "no call is recorded");
     decide(&bench, "support-bot");
-    none("--agent suport-bot", "no call of agent `suport-bot` is on record");
-    none("--agent reader", "no call of agent `reader` is on record");
+    none("--agent suport-bot", "no call of agent `suport-bot` is recorded");
+    none("--agent reader", "no call of agent `reader` is recorded");
     assert_eq!(run("--agent support-bot").code, 0);
 }
 

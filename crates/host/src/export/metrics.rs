@@ -55,15 +55,15 @@ impl MetricsPart {
     fn address(&self) -> Result<Option<SocketAddr>, HostError> {
         let conflict = |text: &str| Err(HostError::new("CONFIG_CONFLICT", text));
         match self.listen {
-            None if self.file.is_none() => conflict("`metrics` has neither `listen` nor a `file`"),
+            None if self.file.is_none() => conflict("`metrics` requires `listen` or a `file`"),
             None if self.dangerous_listen_anywhere => {
-                conflict("`dangerous_listen_anywhere` of `metrics` is for `listen`")
+                conflict("`dangerous_listen_anywhere` of `metrics` requires `listen`")
             }
             Some(address) if address.port() == 0 => {
-                conflict("`listen` of `metrics` needs a port that a scraper can know")
+                conflict("`listen` of `metrics` requires a fixed port, not 0")
             }
             Some(address) if !address.ip().is_loopback() && !self.dangerous_listen_anywhere => {
-                let text = "`listen` of `metrics` is not an address of this machine alone: \
+                let text = "`listen` of `metrics` is not a loopback address: \
                             it needs `dangerous_listen_anywhere = true`";
                 Err(HostError::new("METRICS_LISTEN_ANYWHERE", text))
             }
@@ -73,7 +73,7 @@ impl MetricsPart {
 
     fn interval(&self) -> Result<Duration, HostError> {
         if self.interval.is_some() && self.file.is_none() {
-            return Err(HostError::new("CONFIG_CONFLICT", "`interval` of `metrics` is for a `file`"));
+            return Err(HostError::new("CONFIG_CONFLICT", "`interval` of `metrics` requires a `file`"));
         }
         let interval = self.interval.map_or(Millis::from_secs(INTERVAL_SECONDS), Span::millis);
         if interval < Millis::from_secs(1) {
@@ -132,7 +132,7 @@ impl Metrics {
         let handle = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Full(ANSWER_TIME.to_owned()), &buckets())
             .and_then(PrometheusBuilder::install_recorder)
-            .map_err(|_| HostError::internal("there is a recorder of metrics already"))?;
+            .map_err(|_| HostError::internal("a metrics recorder is already installed"))?;
         let file = part.file.clone().map(|path| File {
             path,
             interval,
@@ -234,7 +234,7 @@ fn lock(path: &Path) -> Result<std::fs::File, HostError> {
             Ok(()) => break,
             Err(TryLockError::WouldBlock) if tries_left > 0 => std::thread::sleep(LOCK_PAUSE),
             Err(TryLockError::WouldBlock) => {
-                let text = "another gateway writes its metrics there; give each gateway a file of its own";
+                let text = "file in use by another gateway; give each gateway its own";
                 return Err(HostError::new("METRICS_LOCKED", text).about(path.display()));
             }
             Err(TryLockError::Error(error)) => return Err(unwritable(path, &error)),

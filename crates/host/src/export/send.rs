@@ -28,8 +28,8 @@ impl TryFrom<String> for CollectorUrl {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let address =
-            Address::read(&text).ok_or("an endpoint is a URL like http://127.0.0.1:4318/v1/traces")?;
+        let address = Address::read(&text)
+            .ok_or("invalid endpoint: a URL such as http://127.0.0.1:4318/v1/traces expected")?;
         Ok(Self { text, address })
     }
 }

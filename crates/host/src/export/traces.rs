@@ -59,9 +59,7 @@ impl Traces {
             .with_timeout(REQUEST)
             .build()
             // The library's error text could quote a header, which is a secret.
-            .map_err(|_| {
-                HostError::new("TRACES_EXPORTER", "the environment's settings for OTLP cannot be used")
-            })?;
+            .map_err(|_| HostError::new("TRACES_EXPORTER", "invalid OTLP settings in the environment"))?;
         let tally = Arc::new(SpanCounts::default());
         let config = BatchConfigBuilder::default()
             .with_max_queue_size(QUEUE)

@@ -111,8 +111,10 @@ impl ReportingLog {
         let thread = std::thread::Builder::new().name("countersign-state".to_owned());
         if let Err(error) = thread.spawn(keep) {
             // The log also saves it itself, but less often.
-            this.reporter
-                .warn_of(&HostError::new("AUDIT_STATE", format!("no thread for the log's state: {error}")));
+            this.reporter.warn_of(&HostError::new(
+                "AUDIT_STATE",
+                format!("thread for the log's state could not be started: {error}"),
+            ));
         }
     }
 
@@ -142,7 +144,7 @@ impl ReportingLog {
         match saved {
             Err(error @ AuditError::State { .. }) => {
                 if std::mem::replace(&mut *kept, false) {
-                    let text = format!("cannot be saved, and is tried again: {}", chain(&error));
+                    let text = format!("cannot be saved, will be retried: {}", chain(&error));
                     self.reporter.warn_of(&self.failure(error.code(), &text));
                 }
             }
@@ -170,7 +172,7 @@ impl ReportingLog {
                 (AuditError::Poisoned, RecordState::Fails { code, why }) => (code, why),
                 (_, RecordState::Works | RecordState::Fails { .. }) => (error.code(), chain(&error)),
             };
-            self.failure(code, &format!("the record could not be ended in order: {why}"))
+            self.failure(code, &format!("the record could not be closed: {why}"))
         })
     }
 
@@ -191,11 +193,11 @@ impl ReportingLog {
             (RecordState::Fails { .. }, RecordState::Fails { .. }) => {}
             (RecordState::Works, RecordState::Fails { code, why }) => {
                 self.reporter
-                    .warn_of(&self.failure(code, &format!("the record fails, and calls are refused: {why}")));
+                    .warn_of(&self.failure(code, &format!("recording failed, calls are refused: {why}")));
             }
             (RecordState::Fails { .. }, RecordState::Works) => {
                 report_cuts(&self.log, &self.folder, &self.reporter);
-                self.reporter.warn_of(&self.failure("AUDIT_RESUMED", "the record works again"));
+                self.reporter.warn_of(&self.failure("AUDIT_RESUMED", "recording resumed"));
             }
         }
         *state = now;
@@ -226,7 +228,7 @@ pub(super) fn report_cuts(log: &Log, folder: &Path, reporter: &Reporter) {
     for cut in log.take_recovered() {
         let file = folder.join(cut.file);
         let text =
-            format!("{} bytes were cut behind the last checkpoint, and are in {}", cut.bytes, file.display());
+            format!("{} bytes after the last checkpoint were cut and saved in {}", cut.bytes, file.display());
         reporter.warn_of(&HostError::new("AUDIT_RECOVERED", text).about(folder.display()));
     }
 }

@@ -105,7 +105,7 @@ impl Client {
                 return Ok(pages);
             }
         }
-        Err(answered_badly("it has more than 256 pages of tools"))
+        Err(answered_badly("more than 256 pages of tools"))
     }
 
     /// Returns `true` if the server announced a change of its tools since they were listed.
@@ -134,10 +134,10 @@ impl Client {
         let answer = self.ask(method, params)?;
         if let Some(error) = answer.value().pointer("/error/message").and_then(ValueRef::as_str) {
             let error: String = error.chars().take(SHOWN_CHARS).collect();
-            return Err(answered_badly(&format!("it answered `{method}` with an error: {error}")));
+            return Err(answered_badly(&format!("error response to `{method}`: {error}")));
         }
         if answer.value().get("result").is_none() {
-            return Err(answered_badly(&format!("its answer to `{method}` has no result")));
+            return Err(answered_badly(&format!("response to `{method}` without a result")));
         }
         Ok(answer)
     }
@@ -168,11 +168,11 @@ impl Client {
                 return if is_answer(value) {
                     Ok(message)
                 } else {
-                    Err(answered_badly(&format!("its answer to `{method}` is no answer of JSON-RPC 2.0")))
+                    Err(answered_badly(&format!("response to `{method}` is not JSON-RPC 2.0")))
                 };
             }
         }
-        Err(answered_badly("it sends messages and no answer"))
+        Err(answered_badly("messages without a response"))
     }
 
     /// Waits for the server's next message. After a signal the limit is [`DRAIN`]; a second signal ends the wait.
@@ -215,9 +215,7 @@ impl Client {
     }
 
     fn send(&self, message: String) -> Result<(), HostError> {
-        self.to
-            .send(message)
-            .map_err(|_| HostError::new("SERVER_ENDED", "the server takes no input any more"))
+        self.to.send(message).map_err(|_| HostError::new("SERVER_ENDED", "the server closed its input"))
     }
 }
 
@@ -225,7 +223,7 @@ fn next_message(from: &mut BufReader<ChildStdout>) -> Option<Result<Canonical, H
     let limits = Limits::hard_caps();
     match next_line(from, LINE_BYTES) {
         Ok(None) | Err(_) => None,
-        Ok(Some(Line::TooLong)) => Some(Err(answered_badly("it wrote a line of more than 16 MiB"))),
+        Ok(Some(Line::TooLong)) => Some(Err(answered_badly("line of more than 16 MiB"))),
         Ok(Some(Line::Whole(line))) => Some(read(&line, Recipe::Rfc8785, &limits).map_err(|error| {
             let failure = malformed(&error);
             HostError::new(
@@ -243,5 +241,5 @@ fn is_answer(value: ValueRef<'_>) -> bool {
 }
 
 fn answered_badly(what: &str) -> HostError {
-    HostError::new("SERVER_ANSWER", format!("the server does not speak MCP as it should: {what}"))
+    HostError::new("SERVER_ANSWER", format!("MCP protocol violation by the server: {what}"))
 }

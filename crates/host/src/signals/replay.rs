@@ -162,7 +162,7 @@ impl AlarmKeeper {
         let thread = std::thread::Builder::new().name("countersign-alarm".to_owned());
         if let Err(error) = thread.spawn(keep) {
             // It is still saved at the end.
-            let text = format!("no thread for the alarm's state: {error}");
+            let text = format!("thread for the alarm's state could not be started: {error}");
             this.logs.reporter().warn("SIGNALS_UNAVAILABLE", &text);
         }
     }
@@ -240,7 +240,7 @@ impl AlarmKeeper {
         if let (Err(failure), 0) = (saved, kept.failures) {
             let (agent, why) = (shown_id(self.agent.as_str()), failure.line());
             let text = format!(
-                "the alarm's state of agent {agent} is not kept, and the next start replays more: {why}"
+                "the alarm's state of agent {agent} was not saved, the next start replays more: {why}"
             );
             self.logs.reporter().warn(failure.code(), &text);
         }
@@ -256,7 +256,7 @@ impl AlarmKeeper {
 
     /// Returns the stored state by this configuration's rules.
     fn stored(&self, text: Option<&str>) -> Result<KeptAlarm, String> {
-        let text = text.ok_or("its store has no state of it")?;
+        let text = text.ok_or("no state in its store")?;
         let states = StoredAlarm::parse(text).ok_or("its state is malformed")?;
         let mut reason = String::new();
         for state in states {
@@ -275,7 +275,7 @@ impl AlarmKeeper {
         }
         let resumed = self.stats.resume_replay(&self.agent, &state.replay);
         let resumed = resumed.map_err(|error| HostError::from(error).line())?;
-        Ok(resumed.ok_or("its state is of other rules, or of another lift")?.as_of(now))
+        Ok(resumed.ok_or("its state belongs to other rules, or to another lift")?.as_of(now))
     }
 }
 
@@ -349,7 +349,7 @@ fn replay_behind(
         part.rebuilt.iter().for_each(|side| reporter.note(&side_rebuilt(&log.folder, side)));
         let fits = place.size() < log.head.size() || *place == log.head;
         let Some((entries, frontier)) = part.found.filter(|_| fits) else {
-            let text = "the log does not go on from the alarm's state";
+            let text = "the log does not extend the alarm's state";
             return Err(HostError::new("AUDIT_FORK", text).about(log.folder.display()));
         };
         if let Some(synced) = log.synced.filter(|synced| synced.size() > place.size()) {

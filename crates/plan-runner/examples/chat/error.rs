@@ -6,64 +6,66 @@ use countersign_canonical_json::JsonError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatError {
     /// The base URL is neither `https` nor `http` to a loopback address, or has a user, a query or a fragment.
-    #[error("a base URL is https, or http to a loopback address, and has no user, query or fragment")]
+    #[error(
+        "invalid base URL: https, or http to a loopback address, without user, query or fragment expected"
+    )]
     Endpoint,
     /// The model's name is empty, too long, or has an invisible character.
-    #[error("a model's name has 1 to 256 bytes and nothing hidden")]
+    #[error("invalid model name: 1 to 256 bytes without invisible characters expected")]
     ModelName,
     /// A limit is zero.
-    #[error("a limit of zero lets nothing through")]
+    #[error("limit is zero")]
     Limit,
     /// The environment variable is missing or empty, or the file cannot be read.
-    #[error("there is no key where it should be")]
+    #[error("API key not found")]
     KeyMissing,
     /// The key is empty, too long, or has a character other than visible ASCII.
-    #[error("a key has 1 to 4,096 visible ASCII characters")]
+    #[error("invalid API key: 1 to 4,096 visible ASCII characters expected")]
     Key,
     /// No complete answer arrived in time.
-    #[error("there was no whole answer in time")]
+    #[error("timeout: no complete response from the server")]
     Timeout,
     /// The server is unreachable, failed authentication, or closed the connection early.
-    #[error("the server cannot be reached or broke off")]
+    #[error("server unreachable or connection lost")]
     Transport(#[source] Box<dyn Error + Send + Sync>),
     /// The server's answer is longer than the limit.
-    #[error("the server's answer is longer than the limit")]
+    #[error("response too large: over the limit")]
     TooLarge,
     /// The server answered with a redirect, which is not followed.
-    #[error("the server answers with a redirect, status {status}")]
+    #[error("redirect not followed: status {status}")]
     Redirect {
         /// The HTTP status.
         status: u16,
     },
     /// The server rejects the key.
-    #[error("the server does not take the key, status {status}")]
+    #[error("API key rejected by the server: status {status}")]
     Unauthorized {
         /// The HTTP status.
         status: u16,
     },
     /// The server limits the request rate.
-    #[error("the server is asked too often")]
+    #[error("rate limit of the server reached")]
     Busy,
     /// The server refuses the request.
-    #[error("the server refuses the request, status {status}")]
+    #[error("request rejected by the server: status {status}")]
     Refused {
         /// The HTTP status.
         status: u16,
     },
     /// The server failed.
-    #[error("the server failed, status {status}")]
+    #[error("server error: status {status}")]
     Server {
         /// The HTTP status.
         status: u16,
     },
     /// The answer is not strict JSON.
-    #[error("the server's answer is not JSON that can be read in one way only")]
+    #[error("the server's response is not strict JSON")]
     Json(#[source] JsonError),
     /// The answer has no text in `choices[0].message.content`.
-    #[error("the server's answer holds no text")]
+    #[error("no text in the server's response")]
     Shape,
     /// The model's answer is incomplete: it ran out of tokens, or was stopped.
-    #[error("the model did not come to an end")]
+    #[error("response incomplete: the model did not finish")]
     Unfinished,
 }
 

@@ -234,7 +234,7 @@ fn full_disk_closes_the_store_until_it_is_reopened() {
     let (spent, code) = said[0].split_once(' ').unwrap();
     let spent: usize = spent.parse().unwrap();
     assert_eq!(code, "STORE_UNAVAILABLE");
-    assert_eq!(said[1], "an earlier failure stopped the store, it must be opened anew");
+    assert_eq!(said[1], "store stopped by an earlier failure: reopen it");
     assert!(spent > 3 && spent < 1_000, "{spent}");
     let store = SqliteStore::open(&path, at(0)).unwrap();
     for n in 0..spent {

@@ -188,16 +188,18 @@ fn hex(id: [u8; 4]) -> String {
 #[non_exhaustive]
 pub enum VerifierKeyError {
     /// The text is not a name, an id and a key, separated by plus signs.
-    #[error("a verifier key is a name, an id and a key in base64, with plus signs between them")]
+    #[error("malformed verifier key: `name+id+key` expected, with the key in base64")]
     Malformed,
     /// The name is empty or too long, or has whitespace, plus signs or invisible characters.
-    #[error("the name of a key has 1 to 255 bytes without white space, plus signs or hidden characters")]
+    #[error(
+        "invalid key name: 1 to 255 bytes without whitespace, plus signs or invisible characters expected"
+    )]
     Name,
     /// The algorithm is unknown or not the expected one.
-    #[error("the key is of another kind")]
+    #[error("unsupported key algorithm")]
     Algorithm,
     /// The id does not match the name and the key.
-    #[error("the id does not belong to the name and the key")]
+    #[error("key id mismatch: it does not match name and key")]
     Id,
     /// The public key is malformed or weak.
     #[error(transparent)]

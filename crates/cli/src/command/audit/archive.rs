@@ -18,7 +18,7 @@ pub(crate) struct Archive {
     /// now, as 90d.
     #[arg(long, value_name = "TIME|SEQ")]
     before: Before,
-    /// The archive's folder, which is made if it is not there. It may have earlier archives of the same log.
+    /// The archive's folder, created if it is missing. It may have earlier archives of the same log.
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
 }
@@ -33,7 +33,7 @@ impl FromStr for Before {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let neither = |text| format!("{text}, nor a sequence number");
+        let neither = |text| format!("{text}, or a sequence number");
         text.parse().map(Self::Entry).or_else(|_| text.parse().map(Self::Time)).map_err(neither)
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn unverified(folder: &Path) -> Result<Entries, Failure> {
     if logs.lacks_first() {
         let folder = folder.display();
         note(&format!(
-            "warning AUDIT_MISSING: {folder}: the folder's own log is gone, and numbered ones are left"
+            "warning AUDIT_MISSING: {folder}: the folder's own log is missing, numbered logs are present"
         ));
     }
     Ok(Entries::read(&logs)?)

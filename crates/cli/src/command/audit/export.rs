@@ -177,7 +177,7 @@ impl Export {
             log = parent.to_owned();
         }
         if log.starts_with(&tiles) || tiles.starts_with(&log) {
-            let text = "tiles are not written to the log's folder, into it, or around it";
+            let text = "the tiles folder is the log's folder, inside it, or contains it";
             return Err(Failure::new("TILES_FOLDER", text).about(self.tiles.display()));
         }
         Ok(())
@@ -240,7 +240,9 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
     };
     make_folder(parent)?;
     if folder.symlink_metadata().is_ok() {
-        return Err(Failure::new("FILE_UNWRITABLE", "is there, and is no folder").about(folder.display()));
+        return Err(
+            Failure::new("FILE_UNWRITABLE", "already exists, and is not a folder").about(folder.display())
+        );
     }
     let made = std::fs::create_dir(folder).and_then(|()| sync_folder(parent));
     made.map_err(|error| Failure::new("FILE_UNWRITABLE", error.to_string()).about(folder.display()))

@@ -229,7 +229,7 @@ impl Follower {
         self.input.seek(SeekFrom::Start(end.saturating_sub(length))).map_err(unreadable)?;
         self.input.by_ref().take(length).read_to_end(&mut there).map_err(unreadable)?;
         if cut || there != *line {
-            let text = "the record was cut: what was shown last may not have been kept";
+            let text = "record truncated: the entries shown last may be lost";
             return Err(Failure::new("AUDIT_REPLACED", text));
         }
         // Seeking discards the read-ahead buffer: the file may be cut before those bytes are used.
@@ -240,7 +240,7 @@ impl Follower {
 
     /// Returns the failure for bytes that are not the next entry: a cut log or a damaged one.
     fn cut_or_damaged(&mut self) -> Failure {
-        let damaged = || Failure::new("AUDIT_CORRUPT", "what comes next is not the next entry");
+        let damaged = || Failure::new("AUDIT_CORRUPT", "record damaged: the next line is not the next entry");
         self.go_back().err().unwrap_or_else(damaged)
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct LogArgs {
     /// The log's public key, `origin+id+key`, or a file that holds it.
     #[arg(long, value_name = "KEY")]
     key: KeySource,
-    /// A checkpoint that was kept elsewhere: the log has to go on from it. May be used several times.
+    /// A checkpoint that was kept elsewhere: the log must extend it. May be given several times.
     #[arg(long, value_name = "FILE")]
     checkpoint: Vec<PathBuf>,
 }
@@ -149,9 +149,9 @@ impl ProvableLog {
     /// Returns the failure for a missing entry or size: the log has only `size`.
     pub(super) fn no_such_size(&self, asked: u64, size: u64) -> Failure {
         let text = if asked == 0 {
-            "entries and sizes are counted from 1 on".to_owned()
+            "numbers of entries and sizes start at 1".to_owned()
         } else {
-            format!("{asked} is asked for, and there are only {size}")
+            format!("number {asked} requested, the log has {size}")
         };
         Failure::new(LogError::NoSuchSize.code(), text).about(self.folder.display())
     }
@@ -234,7 +234,7 @@ fn read_state(path: &Path) -> Result<LogStates, Failure> {
 /// Returns the log's entry in the state, which must exist.
 fn known_log(states: &LogStates, key: &LogKey) -> Result<KnownLog, Failure> {
     let known = states.log(key).map_err(|error| Failure::from(error).into_refusal())?;
-    known.ok_or_else(|| Failure::refused("AUDIT_STATE", "the state does not know the log"))
+    known.ok_or_else(|| Failure::refused("AUDIT_STATE", "log not found in the state"))
 }
 
 /// Verifies every log of a folder by the key of its first log: each against its own checkpoints and its state. All
@@ -304,11 +304,11 @@ fn each_log<T>(
             known.and_then(|known| verify(FoundLog { number, name, folder: path, key, kept, known }))
         } else {
             let text = if size.is_some() {
-                "the state knows the log, and the log is gone"
+                "log missing: the state contains it"
             } else if kept.is_empty() {
-                "the folder's own log is gone, and numbered ones are left"
+                "the folder's own log is missing, numbered logs are present"
             } else {
-                "a checkpoint of the log was kept, and the log is gone"
+                "log missing: a kept checkpoint covers it"
             };
             Err(Failure::refused("AUDIT_MISSING", text).about(path.display()))
         };
@@ -362,7 +362,7 @@ fn log_name(text: &str) -> Result<LogNumber, String> {
     if text == "." {
         return Ok(LogNumber::FIRST);
     }
-    text.parse().map_err(|_| "neither a dot nor the number of a log".to_owned())
+    text.parse().map_err(|_| "invalid log: a dot or the number of a log expected".to_owned())
 }
 
 /// Returns the one log that contains an entry or a size.

@@ -29,7 +29,7 @@ use crate::output::Output;
 /// The record is a log: a folder of JSON lines, which are the leaves of a Merkle tree, with checkpoints of it that are signed
 /// by the log's key. It has one line for every session, decision, outcome and refused message, and holds digests of
 /// arguments, and of their values only those that the operator named. A log is verified, and what it holds is proved,
-/// with its public key alone, by whoever has it.
+/// with its public key alone.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Audit {
     /// Print the record, one line for each entry. Nothing is verified.
@@ -56,10 +56,10 @@ pub(crate) enum Audit {
     Checkpoint(checkpoint::AuditCheckpointArgs),
     /// Have a log's last checkpoint cosigned by witnesses (C2SP tlog-witness): prints it, to be kept elsewhere.
     ///
-    /// A witness is somebody else's service that remembers the latest checkpoint of the log, and cosigns only one that goes on
+    /// A witness is an independent service that remembers the latest checkpoint of the log, and cosigns only one that goes on
     /// from it. Sent are the signed checkpoint and a proof made of hashes, and nothing that entries hold. The proof
     /// is verified under the checkpoint; other entries are not read: `audit verify` does that. Exit code 3 when a witness has seen
-    /// another past of the log.
+    /// another history of the log.
     #[cfg(feature = "witness")]
     #[command(
         after_help = "Example:\n  countersign audit witness log/ --key log.vkey --witness https://witness.example \\\n    \

@@ -64,14 +64,14 @@ impl OwnLog {
         }
         let text = match (found.pop(), found.pop()) {
             (Some(state), None) => return Ok(Some(state)),
-            (None, _) if self.state.is_some() => "the state does not know the log".to_owned(),
+            (None, _) if self.state.is_some() => "log not found in the state".to_owned(),
             (None, _) => {
-                "no state beside the folder knows the log: name that of its writers (--state), or say that there is none \
+                "no state beside the folder contains the log: name that of its writers (--state), or confirm that none exists \
                  (--no-state)"
                     .to_owned()
             }
             (Some(second), Some(first)) => format!(
-                "two states beside the folder are its writers', `{}` and `{}`: name the one that they go on with (--state)",
+                "two states beside the folder contain the log, `{}` and `{}`: choose the one that its writers use (--state)",
                 first.display(),
                 second.display()
             ),
@@ -82,7 +82,7 @@ impl OwnLog {
     /// Lists other states beside the folder that contain the log. Warns of one that cannot be read.
     pub(super) fn other_states(&self, log: &LogKey, used: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
         let warn = |error: HostError| {
-            note(&format!("warning {}: {}; the state is left as it is", error.code(), error.line()));
+            note(&format!("warning {}: {}; the state is left unchanged", error.code(), error.line()));
         };
         Ok(used.map_or(Ok(Vec::new()), |used| other_states(&self.folder, log, used, warn))?)
     }

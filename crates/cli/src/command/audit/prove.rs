@@ -17,13 +17,13 @@ pub(crate) struct AuditProveArgs {
     /// Prove that the entry with this sequence number, from 1 on, is in the log.
     #[arg(long, value_name = "N")]
     seq: Option<u64>,
-    /// Prove it of the log as it was when it had as many entries; of all under the last checkpoint without it.
+    /// Prove it for the log at this number of entries; without it, for all entries under the last checkpoint.
     #[arg(long, value_name = "N", conflicts_with = "from")]
     size: Option<u64>,
-    /// Prove that the log goes on from what it was when it had as many entries.
+    /// Prove consistency with the log at this earlier number of entries.
     #[arg(long, value_name = "N")]
     from: Option<u64>,
-    /// Prove it of the log as it was when it had as many entries; of all under the last checkpoint without it.
+    /// Prove it for the log at this number of entries; without it, for all entries under the last checkpoint.
     #[arg(long, value_name = "N", conflicts_with = "seq")]
     to: Option<u64>,
 }

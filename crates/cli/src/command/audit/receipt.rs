@@ -43,7 +43,7 @@ pub(crate) struct Make {
     /// May be used several times: the receipts follow on each other, one a line.
     #[arg(long, value_name = "ID")]
     call_id: Vec<String>,
-    /// A checkpoint of the log that witnesses cosigned, to stand in the receipt in place of the log's last one.
+    /// A cosigned checkpoint of the log, used in the receipt instead of the log's last one.
     #[arg(long, value_name = "FILE")]
     cosigned: Option<PathBuf>,
     /// File to write the receipt to; standard output without it. It must not exist.
@@ -68,7 +68,7 @@ pub(crate) struct ReceiptVerifyArgs {
     /// The public key of a witness that cosigned the checkpoint, `name+id+key`. May be used several times.
     #[arg(long, value_name = "KEY")]
     witness: Vec<WitnessKey>,
-    /// How many of these witnesses have to have cosigned it; all of them without it.
+    /// Required number of cosignatures by these witnesses; without it, all of them.
     #[arg(long, value_name = "N", requires = "witness")]
     quorum: Option<usize>,
 }
@@ -165,7 +165,7 @@ fn decision_on(logs: &mut [ProvableLog], id: &str, note: Option<&str>) -> Result
         found = decisions.first().map(|seq| (*seq, log)).or(found);
     }
     let Some((seq, log)) = found else {
-        let text = "no call of that id was decided on, under that checkpoint";
+        let text = "no decision on that call id under the checkpoint";
         return Err(Failure::new("AUDIT_NO_SUCH_CALL", text));
     };
     if count > 1 {
@@ -173,7 +173,7 @@ fn decision_on(logs: &mut [ProvableLog], id: &str, note: Option<&str>) -> Result
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         let choose = if is_several { "--log and --seq" } else { "--seq" };
         let rows = rows.join("; ");
-        let text = format!("the id was decided on {count} times, choose one with {choose}: {rows}{more}");
+        let text = format!("{count} decisions on the call id, choose one with {choose}: {rows}{more}");
         return Err(Failure::new("AUDIT_SEVERAL_CALLS", text));
     }
     receipt_of(log, seq, note)
@@ -209,7 +209,7 @@ pub(super) fn quorum(said: Option<usize>, witnesses: &[WitnessKey]) -> Result<us
     let all = keys.collect::<BTreeSet<_>>().len();
     match said {
         Some(quorum) if quorum == 0 || quorum > all => {
-            Err(Failure::usage("--quorum is a number from 1 to that of the witnesses"))
+            Err(Failure::usage("--quorum out of range: 1 to the number of witnesses expected"))
         }
         said => Ok(said.unwrap_or(all)),
     }

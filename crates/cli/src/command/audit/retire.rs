@@ -19,7 +19,7 @@ use crate::time::now;
 pub(crate) struct Retire {
     #[command(flatten)]
     log: OwnLog,
-    /// Origin of the log that goes on: none that a log has or had.
+    /// Origin of the new log, never used by another log.
     #[arg(long, value_name = "NEW")]
     origin: KeyName,
 }
@@ -28,10 +28,10 @@ pub(crate) struct Retire {
 pub(crate) struct RotateKey {
     #[command(flatten)]
     log: OwnLog,
-    /// Ed25519 key file of the log that goes on.
+    /// Ed25519 key file of the new log.
     #[arg(long, value_name = "FILE")]
     new_key: PathBuf,
-    /// Origin of the log that goes on: none that a log has or had.
+    /// Origin of the new log, never used by another log.
     #[arg(long, value_name = "NEW")]
     origin: KeyName,
 }
@@ -56,7 +56,7 @@ impl RotateKey {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let next = read_key(&self.new_key)?;
         if next.verifying_key() == self.log.key()?.verifying_key() {
-            return Err(Failure::usage("the new key is the old one"));
+            return Err(Failure::usage("the new key equals the old key"));
         }
         run(&self.log, &self.origin, next, RetireWhich::Sound, out)
     }

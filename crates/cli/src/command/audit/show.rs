@@ -52,7 +52,7 @@ impl AuditShowArgs {
 
 /// Warns that the displayed entries were not verified.
 pub(super) fn say_unverified() {
-    note("note: nothing was verified; `audit verify` does that, with the log's public key");
+    note("note: not verified; run `audit verify` with the log's public key");
 }
 
 impl EntryFilter {

@@ -24,7 +24,7 @@ pub(crate) struct Tail {
     /// How many entries to print from the end, at most 10,000.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(..=10_000))]
     lines: u16,
-    /// Go on with the entries that come, into the log's next segments too, until interrupted.
+    /// Follow new entries, into the log's next segments too, until interrupted.
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]

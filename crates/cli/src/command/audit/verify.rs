@@ -19,7 +19,7 @@ pub(crate) struct AuditVerifyArgs {
     /// Refuse a log that does not begin with entry 1, or does not end under a checkpoint (AUDIT_INCOMPLETE).
     #[arg(long)]
     complete: bool,
-    /// The state that the log's writers keep: every log of the folder has to go on from it, and none that it knows may be gone.
+    /// The state that the log's writers keep: every log of the folder must extend it, and no log that it contains may be missing.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// An archive of the log's oldest segments: they are verified together. May be used several times.
@@ -70,7 +70,7 @@ impl AuditVerifyArgs {
                 key.is_ok_and(|key| key.as_ref() == Some(&log.key))
             };
             let Some(log) = logs.iter().find(of_archive) else {
-                let text = "holds no archive of a log in the folder";
+                let text = "not an archive of a log in the folder";
                 return Err(Failure::refused("AUDIT_SIGNATURE", text).about(archive.display()));
             };
             archives_of.entry(log.number).or_default().push(archive);
@@ -96,8 +96,8 @@ fn require_complete(log: &VerifiedLog) -> Result<(), Failure> {
     let LogSummary { first_here, tail_bytes, .. } = log.summary;
     let text = match (missing(&log.summary), tail_bytes) {
         (0, 0) => return Ok(()),
-        (0, bytes) => format!("{bytes} bytes come behind the last checkpoint, unsigned"),
-        _ => format!("the log here begins with entry {first_here}"),
+        (0, bytes) => format!("{bytes} bytes after the last checkpoint are unsigned"),
+        _ => format!("oldest entries missing: the log begins with entry {first_here}"),
     };
     Err(Failure::refused("AUDIT_INCOMPLETE", text).about(log.folder.display()))
 }
@@ -164,7 +164,7 @@ fn print_result(out: &mut Output, log: &VerifiedLog, state_file: Option<&Path>) 
         }
     }
     if summary.tail_bytes > 0 {
-        out.line(&format!("{} bytes come behind the last checkpoint, unsigned", summary.tail_bytes))?;
+        out.line(&format!("{} bytes after the last checkpoint are unsigned", summary.tail_bytes))?;
     }
     if summary.unsigned > 0 {
         let (last, unsigned) = (summary.records, summary.unsigned);

@@ -27,7 +27,7 @@ pub(crate) struct Witness {
     /// The public key of that witness, `name+id+key`: the first for the first URL, and so on.
     #[arg(long, value_name = "VKEY", required = true)]
     witness_key: Vec<WitnessKey>,
-    /// How many of the witnesses have to cosign; all of them without it.
+    /// Required number of cosignatures; without it, one of every witness.
     #[arg(long, value_name = "N")]
     quorum: Option<usize>,
     /// File to write the cosigned checkpoint to; standard output without it. It must not exist.
@@ -40,7 +40,7 @@ pub(crate) struct Witness {
     /// How long one answer of a witness may take.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     timeout: Millis,
-    /// Also send over http to other machines than this one: whoever is in between can then refuse in a witness's name.
+    /// Also send over http to other machines: an attacker on the path can then refuse in a witness's name.
     #[arg(long)]
     dangerous_plain_http: bool,
 }
@@ -89,17 +89,17 @@ impl Witness {
     /// Makes a client for each witness.
     fn posts(&self) -> Result<Vec<Post>, Failure> {
         if self.witness.len() != self.witness_key.len() {
-            return Err(Failure::usage("every --witness takes one --witness-key, in the same order"));
+            return Err(Failure::usage("one --witness-key for each --witness expected, in the same order"));
         }
         if self.timeout.is_zero() {
-            return Err(Failure::usage("--timeout has to be more than nothing"));
+            return Err(Failure::usage("--timeout must be above zero"));
         }
         self.witness.iter().map(|to| Post::new(to, self.timeout, self.dangerous_plain_http.into())).collect()
     }
 
     fn quorum(&self) -> Result<usize, Failure> {
         if quorum(None, &self.witness_key)? != self.witness_key.len() {
-            return Err(Failure::usage("two of the witnesses have one public key, and so are one witness"));
+            return Err(Failure::usage("duplicate witness: two have the same public key"));
         }
         quorum(self.quorum, &self.witness_key)
     }
@@ -122,7 +122,10 @@ impl Witness {
         let said: Vec<String> =
             failures.iter().map(|failure| format!("{}: {}", failure.code(), failure.message())).collect();
         let cosigned = asked.saturating_sub(failures.len());
-        let text = format!("{cosigned} of {asked} witnesses cosigned, {quorum} have to; {}", said.join("; "));
+        let text = format!(
+            "too few cosignatures: {cosigned} of {asked} witnesses, {quorum} required; {}",
+            said.join("; ")
+        );
         let failure = Failure::new("WITNESS_QUORUM", text);
         if refused { failure.into_refusal() } else { failure }
     }

@@ -258,7 +258,7 @@ fn read_lines(interrupt: &Interrupt) -> Result<Receiver<io::Result<Option<Line>>
     };
     match thread::Builder::new().name("countersign-input".to_owned()).spawn(read) {
         Ok(_) => Ok(lines),
-        Err(_) => Err(internal("no thread for standard input")),
+        Err(_) => Err(internal("thread for standard input could not be started")),
     }
 }
 

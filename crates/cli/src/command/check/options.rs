@@ -21,7 +21,7 @@ pub(crate) struct CheckOptions {
     /// The signed registry.
     #[arg(long, value_name = "FILE")]
     registry: PathBuf,
-    /// The trust root: whose signatures count.
+    /// The trust root: the operators' keys whose signatures count.
     #[arg(long, value_name = "FILE")]
     trust_root: PathBuf,
     /// The agent that makes the calls.
@@ -36,7 +36,7 @@ pub(crate) struct CheckOptions {
     /// On whose behalf the calls are made.
     #[arg(long, default_value = "local")]
     principal: Principal,
-    /// The gate's HMAC key file. Without it no approval is taken.
+    /// The gate's HMAC key file. Without it no approval is accepted.
     #[arg(long, value_name = "FILE")]
     approval_key: Option<PathBuf>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) struct CheckOptions {
     /// Run whose key approvals are minted with.
     #[arg(long, default_value = DEFAULT_RUN)]
     run: RunId,
-    /// The longest that an approval may count, from its issue to its expiry.
+    /// Longest lifetime of an approval, from its issue to its expiry.
     #[arg(long, value_name = "SPAN", default_value = "1h")]
     approval_ttl: Millis,
     /// Name of this gate, as approvals may bind it.
@@ -70,16 +70,16 @@ pub(crate) struct CheckOptions {
     /// counts for the same call in any session, once.
     #[arg(long, requires = "approval_key", conflicts_with = "strict_bindings")]
     dangerous_accept_partial_bindings: bool,
-    /// Refuse such an approval, which is so without this option, too.
+    /// Refuse such an approval (the default).
     #[arg(long, requires = "approval_key")]
     strict_bindings: bool,
-    /// Where the highest registry version ever accepted is remembered, so that no older one is taken later.
+    /// File with the highest registry version ever accepted: older versions are refused.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// How old the registry's signature may be.
     #[arg(long, value_name = "SPAN", default_value = countersign_host::config::DEFAULT_MAX_AGE)]
     max_age: Millis,
-    /// What a server lists its tools as now (an answer to tools/list), for tools whose definition the registry pins.
+    /// A server's current answer to tools/list, for tools whose definition the registry pins.
     #[arg(long, value_name = "SERVER=FILE")]
     definitions: Vec<String>,
     #[command(flatten)]
@@ -118,9 +118,8 @@ impl CheckOptions {
         let spent = approvals.as_ref().map(|config| config.store.clone()).or_else(|| self.spent.clone());
         let mut definitions = BTreeMap::new();
         for given in &self.definitions {
-            let (server, file) = given
-                .split_once('=')
-                .ok_or_else(|| Failure::usage("--definitions is a server's name, `=` and a file"))?;
+            let (server, file) =
+                given.split_once('=').ok_or_else(|| Failure::usage("--definitions: SERVER=FILE expected"))?;
             let server = ServerName::new(server).map_err(|error| Failure::usage(error.to_string()))?;
             definitions.extend(read_definitions(&server, file.as_ref())?);
         }

@@ -38,7 +38,7 @@ impl PlanOptions {
     ) -> Result<(PreparedSession, Option<PlanSettings>), Failure> {
         let Some(path) = &self.file else {
             if self.breach.is_given() {
-                return Err(Failure::usage("--on-breach and --breaches are about a plan: they need --plan"));
+                return Err(Failure::usage("--on-breach and --breaches require --plan"));
             }
             return Ok((config.prepare(&reporter())?, None));
         };

@@ -19,10 +19,10 @@ pub(crate) struct ProposalOptions {
     /// How proposals are judged: strict, pic-0.9 or pic-0.8; strict without it.
     #[arg(long)]
     profile: Option<Profile>,
-    /// The keyring: whose attestations count. Without it, nobody's.
+    /// The keyring of accepted attestation keys. Without it, no attestation is accepted.
     #[arg(long, value_name = "FILE")]
     keyring: Option<PathBuf>,
-    /// The folder that evidence files are read beneath. Without it, none is read.
+    /// Folder of the evidence files. Without it, no file is read.
     #[arg(long, value_name = "FOLDER")]
     evidence_root: Option<PathBuf>,
     /// Digests of evidence files, signed under the trust root. For money, privacy and irreversible a digest counts only

@@ -45,8 +45,10 @@ impl Generate {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         match (self.kind, &self.origin) {
             (GeneratedKind::Log, Some(origin)) => self.log(out, origin),
-            (GeneratedKind::Log, None) => Err(Failure::usage("the key of a log has a name: give --origin")),
-            (_, Some(_)) => Err(Failure::usage("--origin is for the key of a log")),
+            (GeneratedKind::Log, None) => {
+                Err(Failure::usage("origin of the log's key missing: give --origin"))
+            }
+            (_, Some(_)) => Err(Failure::usage("--origin is only valid for the key of a log")),
             (GeneratedKind::Ed25519, None) => self.ed25519(out),
             (GeneratedKind::Hmac, None) => self.hmac(out),
         }
@@ -59,7 +61,9 @@ impl Generate {
         write_public: impl Fn(&Path, &SigningKey) -> Result<(), Failure>,
     ) -> Result<SigningKey, Failure> {
         if self.id.is_some() {
-            return Err(Failure::usage("the id of an Ed25519 key is derived from the key: leave --id out"));
+            return Err(Failure::usage(
+                "--id is not valid for an Ed25519 key: its id is derived from the key",
+            ));
         }
         if self.public_out.as_ref() == Some(&self.out) {
             return Err(Failure::usage("--out and --public-out are the same file"));
@@ -124,7 +128,7 @@ impl Generate {
 
     fn hmac(&self, out: &mut Output) -> Result<Exit, Failure> {
         if self.public_out.is_some() {
-            return Err(Failure::usage("an HMAC key has no public half: leave --public-out out"));
+            return Err(Failure::usage("--public-out is not valid for an HMAC key: it has no public half"));
         }
         must_be_free(&self.out, Replace::Never)?;
         let id = match &self.id {

@@ -41,7 +41,7 @@ pub(crate) struct KeyringArgs {
     /// Print what a keyring can say, instead. It is refused until its keys are replaced.
     #[arg(long, conflicts_with_all = ["file", "add"])]
     write_example: bool,
-    /// The moment to judge at, as RFC 3339 has it; now without it.
+    /// Time of the check, in RFC 3339; without it, now.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     now: Option<Timestamp>,
 }
@@ -79,7 +79,7 @@ fn not_an_object() -> Failure {
 
 /// Splits `ID=FILE`.
 fn named_file(text: &str) -> Result<(String, PathBuf), &'static str> {
-    let (id, file) = text.split_once('=').ok_or("an id, `=` and the file of a public key")?;
+    let (id, file) = text.split_once('=').ok_or("ID=FILE expected, with the file of a public key")?;
     Ok((id.to_owned(), file.into()))
 }
 
@@ -98,7 +98,7 @@ fn with_keys(
             keys.as_object_mut().ok_or_else(not_an_object)?.insert(id.clone(), json!(key.to_base64()));
         if taken.is_some() {
             return Err(
-                Failure::new("KEYRING_KEY_ID", "the keyring has a key of this id").ending(Exit::Keyring)
+                Failure::new("KEYRING_KEY_ID", "duplicate key id in the keyring").ending(Exit::Keyring)
             );
         }
     }

@@ -35,10 +35,10 @@ pub(crate) enum Keys {
     /// Hand trust on from one trust root to the next.
     #[command(subcommand)]
     TrustUpdate(trust::TrustUpdate),
-    /// Check a keyring for evidence, or make one: whose signatures back a proposal's claims, and for what.
+    /// Check or make a keyring for evidence: the keys that back a proposal's claims, and their scopes.
     ///
     /// The file is PIC/1.0's, and may say more of each key: from when and until when it counts, and for which tools,
-    /// servers, impacts and principals. One that is wrong in any place is not used at all (exit code 6).
+    /// servers, impacts and principals. A keyring with any fault is refused as a whole (exit code 6).
     #[command(after_help = "Examples:\n  \
         countersign keys keyring --add cfo-1=cfo.pub --add cto-1=cto.pub > keyring.json\n  \
         countersign keys keyring keyring.json")]

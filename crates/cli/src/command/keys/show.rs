@@ -24,7 +24,9 @@ impl KeysShowArgs {
         let key =
             read_any_key(&self.file).map_err(|error| Failure::from(error).about(self.file.display()))?;
         if self.origin.is_some() && !matches!(key, AnyKey::Log(_)) {
-            return Err(Failure::usage("--origin is for the key of a log, and the file holds another"));
+            return Err(Failure::usage(
+                "--origin is only valid for the key of a log: the file has a key of another kind",
+            ));
         }
         match key {
             AnyKey::Signing(key) => self.public(out, "ed25519-signing", &key.verifying_key())?,

@@ -15,7 +15,7 @@ use countersign_host::server::Server;
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// What the registry shall call the server.
+    /// Name of the server in the registry.
     #[arg(long)]
     name: ServerName,
     /// The agent that the draft lists the tools for.
@@ -59,7 +59,10 @@ impl Inspect {
             }
         }
         if tools.is_empty() {
-            return Err(Failure::new("SERVER_NO_TOOLS", "the server lists no tool that a registry can hold"));
+            return Err(Failure::new(
+                "SERVER_NO_TOOLS",
+                "no tool in the server's list that a registry can contain",
+            ));
         }
         let draft = self.draft(&tools, self.server_entry(hello.value())?.as_ref());
         RegistryDraft::from_json(draft.to_string().as_bytes())?;
@@ -112,7 +115,7 @@ impl Inspect {
         let definition = definition_digest(tool)?;
         let name = tool.get("name").and_then(ValueRef::as_str).unwrap_or_default();
         if name == SUBMIT_PLAN {
-            return Err(Failure::new("TOOL_NAME", "the name is that of the gateway's own tool"));
+            return Err(Failure::new("TOOL_NAME", "tool name reserved by the gateway"));
         }
         let name = ToolName::new(name).map_err(|error| Failure::new("TOOL_NAME", error.to_string()))?;
         let schema = match tool.get("inputSchema") {

@@ -57,7 +57,7 @@ gateway.toml (paths are taken from its own folder):
   store = \"approvals.sqlite\"       # made by the gateway
   audience = \"desk-gateway\"        # optional: the server's name
   ttl = \"10m\"                      # optional
-  [proposals]                        # optional: without it no action proposal is looked at
+  [proposals]                        # optional: without it no action proposal is checked
   profile = \"strict\"               # or pic-0.9, pic-0.8
   keyring = \"keyring.json\"         # optional: whose attestations count
   evidence_root = \"evidence\"       # optional: the folder of evidence files

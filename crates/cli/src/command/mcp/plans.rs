@@ -32,7 +32,7 @@ const BREACHES: &[Word<Breach>] = &[
 /// What the command line says of calls that are not the plan's next one.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct BreachFlags {
-    /// What a call does to the plan that is not its next one: `halt` without it. Such a call is refused either way.
+    /// Effect on the plan of a call that is not its next one; without it, `halt`. Such a call is refused either way.
     #[arg(long, value_name = "WHAT", value_parser = words(BREACHES))]
     on_breach: Option<Breach>,
     /// With `refuse`: how many such calls halt the plan; 8 without it.

@@ -112,7 +112,7 @@ impl McpRunArgs {
 /// Maps the end of the gateway: it is orderly only if the client ended first.
 fn in_order(ended: Result<GatewayEnd, GatewayError>) -> Result<Exit, Failure> {
     if ended? == GatewayEnd::ServerEnded {
-        return Err(Failure::new("SERVER_ENDED", "the server ended before its client did"));
+        return Err(Failure::new("SERVER_ENDED", "the server exited before its client"));
     }
     Ok(Exit::Done)
 }

@@ -51,7 +51,7 @@ impl WaitingPlan {
         let mut text = String::new();
         if let Some(old) = self.plan.header().amends() {
             text.push_str(&format!(
-                "takes the place of what has not run of the plan with root {}, after {} of its steps\n",
+                "replaces the unfinished steps of the plan with root {}, after {} of its steps\n",
                 old.root(),
                 old.position()
             ));

@@ -51,7 +51,9 @@ fn each_line(
         match line {
             Line::Whole(entry) => take(LeafHash::of(&entry))?,
             Line::TooLong => {
-                return Err(Failure::new("MERKLE_ENTRY_TOO_LONG", "a line has more than 16 MiB").about(name));
+                return Err(
+                    Failure::new("MERKLE_ENTRY_TOO_LONG", "line too long: more than 16 MiB").about(name)
+                );
             }
         }
     }
@@ -63,9 +65,9 @@ fn list() -> Result<Vec<String>, Failure> {
     let read = io::stdin().lock().take(LIST_BYTES.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|error| unreadable("standard input", &error))?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > LIST_BYTES) {
-        return Err(Failure::new("FILE_TOO_LARGE", "a list of entries has at most 64 MiB; see --lines"));
+        return Err(Failure::new("FILE_TOO_LARGE", "list of entries too large: at most 64 MiB; see --lines"));
     }
-    serde_json::from_slice(&bytes).map_err(|error| malformed("not an array of texts", &error))
+    serde_json::from_slice(&bytes).map_err(|error| malformed("array of strings expected", &error))
 }
 
 /// Failure for malformed input with its line and column. It omits the content, which may be long or untrusted.
@@ -83,7 +85,7 @@ fn unreadable(name: &str, error: &io::Error) -> Failure {
 /// Decodes standard Base64 with padding, in canonical form.
 pub(super) fn decode(text: &str) -> Result<Vec<u8>, Failure> {
     Base64::decode_vec(text)
-        .map_err(|_| Failure::new("MERKLE_BASE64", "a text is not standard Base64 with padding"))
+        .map_err(|_| Failure::new("MERKLE_BASE64", "string is not standard Base64 with padding"))
 }
 
 /// Encodes a hash in the form that [`decode`] reads.

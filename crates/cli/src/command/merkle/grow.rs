@@ -21,10 +21,10 @@ pub(crate) struct MerkleProveArgs {
     /// Prove that the entry with this index, from 0 on, is in the list.
     #[arg(long, value_name = "N", required_unless_present = "old_size", conflicts_with = "old_size")]
     index: Option<u64>,
-    /// Prove that the list goes on from what it was when it had as many entries.
+    /// Prove consistency with the list at this earlier number of entries.
     #[arg(long, value_name = "N")]
     old_size: Option<u64>,
-    /// Prove it of the list as it was when it had as many entries; of the whole list without it.
+    /// Prove it for the list at this number of entries; without it, for the whole list.
     #[arg(long, value_name = "N")]
     size: Option<u64>,
 }
@@ -51,7 +51,7 @@ impl MerkleProveArgs {
         let proof = match (self.index, self.old_size) {
             (Some(index), None) => inclusion(&tree, index, size),
             (None, Some(old_size)) => consistency(&tree, old_size, size),
-            _ => return Err(Failure::usage("give --index or --old-size, and not both")),
+            _ => return Err(Failure::usage("either --index or --old-size expected, not both")),
         };
         out.json(&proof.map_err(|error| failure(&error))?)?;
         Ok(Exit::Done)

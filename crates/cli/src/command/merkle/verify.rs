@@ -111,9 +111,9 @@ fn is_same_root(old: &[u8], new: &[u8]) -> Result<(), Failure> {
 fn input<T: DeserializeOwned>() -> Result<T, Failure> {
     let bytes = Source::Stdin.read_prefix(TEXT_BYTES.saturating_add(1))?;
     if u64::try_from(bytes.len()).is_ok_and(|len| len > TEXT_BYTES) {
-        return Err(Failure::new("FILE_TOO_LARGE", "a proof has at most 1 MiB"));
+        return Err(Failure::new("FILE_TOO_LARGE", "proof too large: at most 1 MiB"));
     }
-    let what = "a member is missing, unknown, there twice or of the wrong kind";
+    let what = "member missing, unknown, duplicate or of the wrong type";
     // `serde_json` would also accept an array of the members' values.
     if !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(Failure::new("MERKLE_INPUT", "not an object in JSON"));

@@ -114,14 +114,14 @@ impl Approvals {
     /// before the last one is given.
     pub(super) fn ask(&self, out: &mut Output, missing: &[&Question]) -> Result<(), Failure> {
         if !self.session_is_named {
-            let text = "an approval is for one session, and the next run has another: name it with --session";
+            let text = "approvals bind one session, each run has a new one: name it with --session";
             return Err(Failure::new("PLAN_SESSION_UNNAMED", text));
         }
         for (at, question) in (1_u64..).zip(missing) {
             let default = if missing.len() > 1 { format!("args-{at}.json") } else { "args.json".to_owned() };
             match self.ask_one(out, question, &default) {
                 Err(AskFailure::Full(_)) if at > 1 => {
-                    note("note: no more questions can wait; the others are asked once these are answered");
+                    note("note: too many pending approvals; the others are requested once these are decided");
                     break;
                 }
                 Err(AskFailure::Full(failure) | AskFailure::Other(failure)) => return Err(failure),
@@ -205,7 +205,8 @@ impl Approvals {
                     .with_session_end(request.session_ends());
                 let id = store.request(&pending).map_err(|error| {
                     if matches!(error, PendingError::Conflict) {
-                        let text = "it was used or is over; the plan for another session is another question";
+                        let text =
+                            "approval used or expired; run the plan in another session to request it again";
                         return AskFailure::Other(Failure::refused(error.code(), text));
                     }
                     let is_full = matches!(error, PendingError::Full);

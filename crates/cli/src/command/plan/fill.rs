@@ -36,7 +36,9 @@ pub(super) fn read_fill(from: Option<&Source>) -> Result<Option<Canonical>, Fail
     let fill = read(&from.read_prefix(cap)?, Recipe::Jcs1, &limits)
         .map_err(|error| malformed(&error).about("--fill"))?;
     if fill.value().kind() != Kind::Object {
-        return Err(Failure::new("FILL_SHAPE", "an object from step numbers to arguments").about("--fill"));
+        return Err(
+            Failure::new("FILL_SHAPE", "object that maps step numbers to arguments expected").about("--fill")
+        );
     }
     Ok(Some(fill))
 }
@@ -50,8 +52,7 @@ pub(super) fn runs(plan: &CommittedPlan, fill: Option<&Canonical>) -> Result<Vec
     let given = fill.map(Canonical::value);
     let is_step = |name: &str| (1..=steps.len()).any(|number| number.to_string() == name);
     if given.is_some_and(|given| !given.members().all(|(name, _)| is_step(name))) {
-        let text =
-            format!("names a step that there is not: the plan has {}", counted(steps.len() as u64, "step"));
+        let text = format!("unknown step number: the plan has {}", counted(steps.len() as u64, "step"));
         return Err(Failure::new("FILL_NO_SUCH_STEP", text).about("--fill"));
     }
     let mut runs = Vec::new();
@@ -64,7 +65,7 @@ pub(super) fn runs(plan: &CommittedPlan, fill: Option<&Canonical>) -> Result<Vec
         let fits = u32::try_from(calls.len()).is_ok_and(|count| count > 0 && count <= step.max_calls());
         if !fits {
             let calls = counted(u64::from(step.max_calls()), "call");
-            let text = format!("step {number}: at least one call is given, and at most {calls}");
+            let text = format!("step {number}: number of calls out of range: at least one, at most {calls}");
             return Err(Failure::new("FILL_CALLS", text).about("--fill"));
         }
         let several = calls.len() > 1;
@@ -100,8 +101,8 @@ pub(super) fn check_args(runs: &[PlannedRun], session: &PreparedSession) -> Resu
     Ok(())
 }
 
-const MISSING: (&str, &str) = ("FILL_MISSING", "an argument that is left open is not given");
-const NOT_OPEN: (&str, &str) = ("FILL_NOT_OPEN", "an argument is given that the plan does not leave open");
+const MISSING: (&str, &str) = ("FILL_MISSING", "open argument without a value");
+const NOT_OPEN: (&str, &str) = ("FILL_NOT_OPEN", "value for an argument that is not open in the plan");
 
 /// Writes a planned value with its open places filled. The recursion depth is that of the planned value, which the
 /// reader limits.

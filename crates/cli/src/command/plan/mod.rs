@@ -32,7 +32,7 @@ pub(crate) use file::{PlanFile, unchecked};
 /// Committed, a plan is a Merkle tree, and its root stands for the whole of it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlanCommand {
-    /// Say what is wrong with a plan: as a text, and with a registry as what an agent may do.
+    /// Report the faults of a plan: of its text, and with a registry of what an agent may do.
     ///
     /// With --registry every step that is not allowed is named: its tool is not disclosed to the agent, it leaves something
     /// open that is not data, or what it fixes does not fit the tool. The exit code is 3 when anything is wrong.
@@ -51,33 +51,33 @@ pub(crate) enum PlanCommand {
     #[command(after_help = "Examples:\n  countersign plan show plan.json\n  \
         countersign plan show steps.json --goal 'Answer ticket 7' --session s1 --registry-version 7")]
     Show(show::PlanShowArgs),
-    /// Prove one step, or the header, for somebody who has the root alone: prints the proof as JSON.
+    /// Prove one step, or the header, to a party that has only the root: prints the proof as JSON.
     #[command(after_help = "Examples:\n  countersign plan prove plan.json --step 2 > step-2.json\n  \
         countersign plan prove plan.json --header > header.json")]
     Prove(prove::PlanProveArgs),
     /// Verify a proof against a root, and a call against the step: exit code 0 when they hold, 3 when not.
     ///
-    /// A proof says nothing of the step's turn, and nothing of whether the plan is approved.
+    /// A proof does not show that it is the step's turn, or that the plan is approved.
     #[command(after_help = "Examples:\n  countersign plan verify --root 9c1f.. --proof step-2.json\n  \
         countersign plan verify --root 9c1f.. --proof step-2.json --call desk:send_mail --args args.json")]
     Verify(verify::PlanVerifyArgs),
     /// Run a plan: every step through the gate, against a real MCP server.
     ///
     /// Starts the server, opens a session and starts the plan in it. Each call is decided by the gate, held to the plan, and
-    /// put on record before it goes to the server. The first refusal ends the run (exit code 3). What the tools returned is
-    /// shown when every step has run and the root was found again, and not before. A run that ends before that is not gone on
-    /// with: run again, the plan begins with its first step.
+    /// recorded before it goes to the server. The first refusal ends the run (exit code 3). What the tools returned is
+    /// shown only after every step has run and the root was recomputed. A run that ends before that is not resumed:
+    /// a new run begins with the first step.
     ///
     /// Open arguments come from --fill, an object from step numbers to arguments: {"2": {"body": ".."}}. Only open places
     /// may be given; what lies in a list is given by its index. A step that may be called more than once may have a list of
     /// such objects, one for each call.
     ///
     /// Where a step needs an approval, the whole plan is approved at once: without one, what has to be approved is printed and
-    /// the exit code is 3. With --config it is filed as well, and found once it was approved with `countersign approve`. A no that
+    /// the exit code is 3. With --config it is filed as well, and found once it was approved with `countersign approve`. A denial that
     /// was filed comes before any token.
     ///
     /// A tool whose rule is `each_call` needs an approval for each of its calls. All of them are asked for at once, with the plan's
-    /// own, and nothing is called before every one is there.
+    /// own, and no tool is called before all of them are given.
     #[command(after_help = "Examples:\n  countersign plan run plan.json --registry registry.dsse.json \
         --trust-root trust-root.json \\\n    --agent support-bot --goal 'Answer ticket 7' -- ./desk-server\n  \
         countersign plan run plan.json --config gateway.toml --fill fill.json -- ./desk-server")]

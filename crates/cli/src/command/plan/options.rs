@@ -45,7 +45,7 @@ impl PlainPlan {
         let context = match (file.context(), &self.goal, &self.session, self.registry_version) {
             (Some(context), None, None, None) => context.clone(),
             (Some(_), ..) => {
-                let text = "the plan says itself what it is for; --goal, --session and --registry-version are for \
+                let text = "the plan states its own goal, session and registry version; these options are only valid for \
                             steps alone";
                 return Err(Failure::usage(text));
             }
@@ -54,7 +54,7 @@ impl PlainPlan {
                 PlanContext::new(goal, session.clone(), version)?
             }
             (None, ..) => {
-                let text = "the file has steps alone: say what they are for with --goal, --session and \
+                let text = "the file has only steps: add their context with --goal, --session and \
                             --registry-version";
                 return Err(Failure::usage(text));
             }
@@ -74,7 +74,7 @@ pub(super) struct SessionOptions {
     /// The signed registry.
     #[arg(long, value_name = "FILE", requires_all = ["trust_root", "agent"])]
     registry: Option<PathBuf>,
-    /// The trust root: whose signatures count.
+    /// The trust root: the operators' keys whose signatures count.
     #[arg(long, value_name = "FILE", requires = "registry")]
     trust_root: Option<PathBuf>,
     /// The agent that makes the calls.
@@ -92,7 +92,7 @@ pub(super) struct SessionOptions {
     /// How long the session may last; as long as the registry allows without it.
     #[arg(long, requires = "registry")]
     ttl: Option<Millis>,
-    /// Where the highest registry version ever accepted is remembered, so that no older one is taken later.
+    /// File with the highest registry version ever accepted: older versions are refused.
     #[arg(long, value_name = "FILE", requires = "registry")]
     state: Option<PathBuf>,
     /// How old the registry's signature may be; 30 days without it.
@@ -153,7 +153,7 @@ pub(crate) fn plan_for(file: PlanFile, session: &PreparedSession) -> Result<Plan
             PlanContext::new(*own.goal(), session.contract().session().clone(), version)?
         }
         (Err(StartPlanError::NoGoal), None) => {
-            return Err(Failure::usage("the file has steps alone: --goal says what they are for"));
+            return Err(Failure::usage("the file has only steps: --goal is required"));
         }
         (Err(error), _) => return Err(Failure::from(error)),
     };

@@ -53,7 +53,7 @@ impl Questions {
         let each_call: BTreeSet<_> = needing(ApprovalRule::EachCall).into_iter().collect();
         let of_plan = tokens.plan.is_some() || !needing(ApprovalRule::Required).is_empty();
         if !approvals.are_taken() && (of_plan || !each_call.is_empty()) {
-            let text = "an approval is needed or was given, and none is taken here: give the gate's key";
+            let text = "approval required or given without the gate's key: give the key";
             return Err(Failure::refused("APPROVAL_REQUIRED", text));
         }
         let mut questions = Self { plan: None, calls: Vec::new() };
@@ -217,7 +217,7 @@ pub(super) fn denied(gate: &ToolGate, question: &Question, by: &OperatorId) -> F
         return refusal(&refused);
     }
     let text =
-        format!("{} was denied by {by}; the plan for another session is another question", question.what);
+        format!("{} was denied by {by}; run the plan in another session to request it again", question.what);
     Failure::refused(refused.code(), text)
 }
 

@@ -34,7 +34,7 @@ use countersign_host::signals::AgentWatch;
 pub(crate) struct PlanRunArgs {
     /// The plan: the whole of it, or steps alone; `-` is standard input.
     file: Source,
-    /// A gateway's configuration, for everything that a session is opened with; its own `[plan]` is not looked at.
+    /// A gateway's configuration, for everything that a session is opened with; its own `[plan]` is ignored.
     #[arg(long, value_name = "FILE", conflicts_with = "registry", required_unless_present = "registry")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -42,18 +42,18 @@ pub(crate) struct PlanRunArgs {
     /// On whose behalf the calls are made; `local` without it.
     #[arg(long, requires = "registry")]
     principal: Option<Principal>,
-    /// What the registry calls the server; what the plan calls it without this.
+    /// Name of the server in the registry; without it, its name in the plan.
     #[arg(long, value_name = "NAME", requires = "registry")]
     server: Option<ServerName>,
     #[command(flatten)]
     record: RecordArgs,
-    /// The gate's HMAC key file. Without it no approval is taken.
+    /// The gate's HMAC key file. Without it no approval is accepted.
     #[arg(long, value_name = "FILE", requires = "registry")]
     approval_key: Option<PathBuf>,
     /// Run whose key approvals are minted with; `check` without it.
     #[arg(long, requires = "approval_key")]
     run: Option<RunId>,
-    /// The longest that an approval may count, from its issue to its expiry. With --config, `ttl` of `[approval]` says it.
+    /// Longest lifetime of an approval, from its issue to its expiry. With --config, `ttl` of `[approval]` says it.
     #[arg(long, value_name = "SPAN", default_value = "1h", requires = "approval_key")]
     approval_ttl: Millis,
     /// Name of this gate, as approvals bind it; `check` without it.
@@ -62,7 +62,7 @@ pub(crate) struct PlanRunArgs {
     /// Where used approvals are remembered; beside the key file without it.
     #[arg(long, value_name = "STORE", requires = "approval_key")]
     spent: Option<PathBuf>,
-    /// What the open places are filled with.
+    /// Values for the open arguments.
     #[arg(long, value_name = "FILE")]
     fill: Option<Source>,
     /// An approval token for the whole plan; `-` reads it from standard input.
@@ -162,7 +162,7 @@ impl PlanRunArgs {
         if let Some(path) = &self.config {
             if self.record.is_given() {
                 return Err(Failure::usage(
-                    "--record is for a session without --config, which says it itself",
+                    "--record is not valid with --config: the configuration names the record",
                 ));
             }
             let file = ConfigFile::read(path)?;
@@ -291,8 +291,7 @@ fn server_of(steps: &[Step], named: Option<&ServerName>) -> Result<ServerName, F
     let server = server.ok_or_else(|| internal("a plan has no steps"))?;
     match (1..).zip(steps).find(|(_, step)| step.tool().server() != server) {
         Some((number, step)) => {
-            let text =
-                format!("step {number} is for {}, and the server that is started is `{server}`", step.tool());
+            let text = format!("step {number} is for {}, the started server is `{server}`", step.tool());
             Err(Failure::new("PLAN_OTHER_SERVER", text))
         }
         None => Ok(server.clone()),
@@ -302,12 +301,12 @@ fn server_of(steps: &[Step], named: Option<&ServerName>) -> Result<ServerName, F
 fn named_or_default<T: Clone + FromStr>(named: Option<&T>) -> Result<T, Failure> {
     match named {
         Some(named) => Ok(named.clone()),
-        None => DEFAULT_RUN.parse().map_err(|_| internal("the default name is none")),
+        None => DEFAULT_RUN.parse().map_err(|_| internal("the default run name is invalid")),
     }
 }
 
 fn step_token(text: &str) -> Result<(u64, String), String> {
-    let wrong = || "not a step's number, `=` and a token".to_owned();
+    let wrong = || "STEP=TOKEN expected".to_owned();
     let (step, token) = text.split_once('=').ok_or_else(wrong)?;
     Ok((step.parse().map_err(|_| wrong())?, token.to_owned()))
 }

@@ -14,7 +14,7 @@ use crate::output::{Output, counted};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanVerifyArgs {
-    /// The plan's root, from somebody who is trusted: an approval, a record, `plan commit`.
+    /// The plan's root, from a trusted source: an approval, a record, `plan commit`.
     #[arg(long, value_name = "SHA256", required_unless_present = "sealed", conflicts_with = "sealed")]
     root: Option<PlanRoot>,
     /// The plan's root, sealed by `plan commit --seal`; `-` reads it from standard input.
@@ -32,7 +32,7 @@ pub(crate) struct PlanVerifyArgs {
     /// The proof, as `plan prove` printed it; `-` is standard input.
     #[arg(long, value_name = "FILE", default_value = "-")]
     proof: Source,
-    /// Say whether a call of this tool, as server:name, is the step's.
+    /// Check whether a call of this tool, as server:name, is the step's.
     #[arg(long, value_name = "TOOL", requires = "args", value_parser = tool)]
     call: Option<ToolId>,
     /// The call's arguments, as JSON; `-` is standard input.
@@ -56,13 +56,13 @@ impl PlanVerifyArgs {
         if !is_header(&bytes) {
             let proof = StepProof::from_json(&bytes, &limits)?;
             let step = proof.verify(&root).map_err(|breach| {
-                let text = format!("the proof does not lead to the root: {}", breach.reason());
+                let text = format!("root mismatch: the proof leads to another root: {}", breach.reason());
                 Failure::refused(breach.code(), text)
             })?;
             return self.tell_step(out, &step);
         }
         if self.call.is_some() {
-            return Err(Failure::usage("--call is for the proof of a step, and this is the header's"));
+            return Err(Failure::usage("--call is only valid for the proof of a step, not of the header"));
         }
         let proof = HeaderProof::from_json(&bytes, &limits)?;
         let header = proof.verify(&root).map_err(|error| Failure::from(error).into_refusal())?;

@@ -45,7 +45,7 @@ pub(crate) struct Attest {
     /// Folder of the evidence files. They are opened, held against their digests and shown.
     #[arg(long, value_name = "DIR")]
     evidence_root: Option<PathBuf>,
-    /// Sign though it does not bind the audience and every fact of the call. The profile `strict` refuses such an attestation.
+    /// Sign even if the audience or a fact of the call is not bound. The profile `strict` refuses such an attestation.
     #[arg(long)]
     unbound: bool,
     /// Do not ask.
@@ -57,7 +57,7 @@ pub(crate) struct Attest {
     /// When it is issued, as RFC 3339 has it; now without it.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     issued: Option<Timestamp>,
-    /// What makes it one of a kind, 16 to 128 characters; a random one without it.
+    /// Nonce of 16 to 128 characters; without it, a random one.
     #[arg(long)]
     nonce: Option<String>,
     /// Write the proposal with the entry in it to this new file, or to standard output if it is `-`.
@@ -73,7 +73,7 @@ impl Attest {
         let (proposal, canonical) =
             read_proposal(&self.proposal, |bytes| ActionProposal::parse(bytes, &limits()))?;
         if proposal.evidence().iter().map(EvidenceEntry::id).any(|id| id == self.evidence_id) {
-            return Err(Failure::new("EVIDENCE_ID_TAKEN", "the proposal has evidence of that id already"));
+            return Err(Failure::new("EVIDENCE_ID_TAKEN", "duplicate evidence id in the proposal"));
         }
         let key = read_signers(std::slice::from_ref(&self.key))?.pop().ok_or_else(|| internal("no key"))?;
         let issued = self.issued.map_or_else(now, Ok)?;
@@ -94,7 +94,10 @@ impl Attest {
         let payload = draft.payload(&self.key_id)?;
         let missing = self.missing();
         if !missing.is_empty() && !self.unbound {
-            let text = format!("it says nothing of {}: say so, or sign with --unbound", missing.join(", "));
+            let text = format!(
+                "not bound by the attestation: {}; bind it, or sign with --unbound",
+                missing.join(", ")
+            );
             return Err(Failure::new("ATTEST_UNBOUND", text));
         }
         let files = self.open_files(&proposal)?;
@@ -153,7 +156,7 @@ impl Attest {
         let missing = self.missing();
         if !missing.is_empty() {
             let missing = missing.join(", ");
-            lines.push(format!("It says nothing of {missing}: the profile `strict` refuses it."));
+            lines.push(format!("It does not bind {missing}: the profile `strict` refuses it."));
         }
         note(&lines.join("\n"));
     }
@@ -232,7 +235,7 @@ fn open_file(
         Failure::refused("PIC_EVIDENCE_FAILED", chain(&error)).about(&name).ending(Exit::Evidence)
     })?;
     if file.digest() != entry.sha256() {
-        let text = "the file has another digest than the proposal says";
+        let text = "digest mismatch between file and proposal";
         return Err(Failure::refused("PIC_EVIDENCE_FAILED", text).about(&name).ending(Exit::Evidence));
     }
     let (id, size) = (shown_text(id), file.bytes().len());

@@ -21,10 +21,10 @@ pub(super) struct BoundOptions {
     /// looks like JSON is given in quotation marks: `'/account="1200"'`. The first `=` ends the pointer.
     #[arg(long = "arg", value_name = "POINTER=VALUE", value_parser = equals)]
     equals: Vec<(String, String)>,
-    /// A place that has to have a number, and the least that it may be; give several times for several.
+    /// Pointer to a number, and its minimum; give several times for several.
     #[arg(long, value_name = "POINTER=NUMBER", value_parser = number)]
     min: Vec<(String, String)>,
-    /// A place that has to have a number, and the most that it may be; give several times for several.
+    /// Pointer to a number, and its maximum; give several times for several.
     #[arg(long, value_name = "POINTER=NUMBER", value_parser = number)]
     max: Vec<(String, String)>,
 }
@@ -48,7 +48,7 @@ impl BoundOptions {
             for (pointer, value) in list {
                 let rules = bounds.entry(pointer.clone()).or_default();
                 if rules.iter().any(|(there, _)| *there == name) {
-                    return Err(Failure::usage("a place is bound twice").about(pointer));
+                    return Err(Failure::usage("argument pointer bound twice").about(pointer));
                 }
                 rules.push((name, value.clone()));
             }
@@ -119,7 +119,7 @@ fn read_exact(from: &Source) -> Result<Canonical, Failure> {
     let sent =
         read(&bytes, Recipe::Jcs1, &Limits::default()).map_err(|error| malformed(&error).about("--args"))?;
     if sent.value().kind() != Kind::Object {
-        return Err(Failure::new("ARGS_NOT_OBJECT", "a tool's arguments are a JSON object").about("--args"));
+        return Err(Failure::new("ARGS_NOT_OBJECT", "arguments are not a JSON object").about("--args"));
     }
     Ok(own_arguments(sent))
 }

@@ -34,7 +34,7 @@ pub(crate) struct Endorse {
     /// The only impact that it may back; give several times for several. Any impact without it.
     #[arg(long = "impact", value_name = "IMPACT")]
     impacts: Vec<ImpactClass>,
-    /// The only principal that it may be used for; give several times for several. Anybody without it.
+    /// The only principal that it may be used for; give several times for several. Any principal without it.
     #[arg(long = "principal", value_name = "PRINCIPAL")]
     principals: Vec<Principal>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ enum EndorsementEnd {
 fn end(text: &str) -> Result<EndorsementEnd, String> {
     match text.parse() {
         Ok(span) => Ok(EndorsementEnd::After(span)),
-        Err(_) => moment(text).map(EndorsementEnd::At).map_err(|_| "neither a span nor a moment".to_owned()),
+        Err(_) => moment(text).map(EndorsementEnd::At).map_err(|_| "not a time span or a time".to_owned()),
     }
 }
 
@@ -160,7 +160,7 @@ impl Endorse {
         lines.push(format!("until      {expires}"));
         if entries.iter().any(EndorsedDigest::lacks_args) {
             lines.push(
-                "warning ENDORSEMENT_UNBOUND: it binds no arguments and counts for nothing at money, privacy and irreversible"
+                "warning ENDORSEMENT_UNBOUND: no bound arguments: not valid for money, privacy and irreversible"
                     .to_owned(),
             );
         }

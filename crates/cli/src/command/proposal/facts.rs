@@ -9,16 +9,16 @@ use crate::files::Source;
 /// What is known of the call that a proposal is for.
 #[derive(Debug, Args)]
 pub(super) struct Facts {
-    /// The tool that is called. Without it the proposal is looked at as it stands, bound to no call.
+    /// The called tool. Without it the proposal is checked on its own, bound to no call.
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// File with the call's arguments, as JSON. Under `strict` a tool without arguments is refused.
     #[arg(long, value_name = "FILE")]
     args: Option<Source>,
-    /// Take the proposal's own arguments for the call's. For a look without a call; a gate never does.
+    /// Use the proposal's own arguments as the call's. For a check without a call; a gate never does.
     #[arg(long, conflicts_with = "args")]
     own_args: bool,
-    /// The impact of the tool, as the operator has it.
+    /// Impact of the tool, as set by the operator.
     #[arg(long)]
     impact: Option<ImpactClass>,
     #[command(flatten)]

@@ -16,15 +16,15 @@ use crate::output::Output;
 
 /// Verify why a call is made: action proposals and their evidence (PIC/1.0).
 ///
-/// Before a call with a high impact an agent says what it intends, which inputs led to it and what backs its claims.
-/// Nothing of that is believed until evidence verifies: an attestation that somebody signed for this very call, or a
+/// Before a high-impact call an agent states its intent, the inputs that led to it and the evidence for its claims.
+/// None of it counts until evidence verifies: an attestation that was signed for exactly this call, or a
 /// file whose digest an operator signed.
 ///
 /// These verbs end as PIC/1.0's own do: 0 allowed, 1 a file cannot be read, 2 not of the schema, 3 refused, 4 the
 /// evidence is missing or fails, 6 the keyring cannot be used.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Proposal {
-    /// Say whether a proposal is within the limits and of the schema.
+    /// Check a proposal against the limits and the schema.
     #[command(after_help = "Example:\n  countersign proposal schema proposal.json")]
     Schema(schema::ProposalSchemaArgs),
     /// Verify a proposal, for a call or as it stands.

@@ -69,7 +69,7 @@ pub(super) fn read_args(from: &Source) -> Result<Digest, Failure> {
     let args = read(&bytes, Recipe::PicCjson1, &Limits::default())
         .map_err(|error| malformed(&error).about("--args"))?;
     if args.value().kind() != Kind::Object {
-        return Err(Failure::new("ARGS_NOT_OBJECT", "a tool's arguments are a JSON object").about("--args"));
+        return Err(Failure::new("ARGS_NOT_OBJECT", "arguments are not a JSON object").about("--args"));
     }
     Ok(own_arguments(args).digest())
 }

@@ -38,19 +38,19 @@ pub(super) struct Rules {
     /// Impacts that count as high besides money, privacy and irreversible.
     #[arg(long, value_name = "IMPACTS", value_delimiter = ',')]
     high: Vec<ImpactClass>,
-    /// Who attestations have to be for.
+    /// Audience that attestations must name.
     #[arg(long)]
     audience: Option<Audience>,
     /// How old an attestation with a nonce may be; under `strict` every one has a nonce.
     #[arg(long = "max-attestation-age", alias = "max-age", value_name = "SPAN", default_value = "1d")]
     max_age: Millis,
-    /// By how much a signer's clock may run ahead of this one.
+    /// Clock skew: how far a signer's clock may run ahead of this one.
     #[arg(long, value_name = "SPAN", default_value = "5s")]
     skew: Millis,
-    /// The moment to judge at, as RFC 3339 has it; now without it. The time then stands still, and is no limit.
+    /// Time of the check, in RFC 3339; without it, now. The time then stands still, and is no limit.
     #[arg(long, value_name = "TIME", value_parser = moment)]
     now: Option<Timestamp>,
-    /// Say where a proposal fails and by which rule. Not for an agent's eyes.
+    /// Report where a proposal fails and by which rule. Do not show it to an agent.
     #[arg(long)]
     pub(super) debug: bool,
 }
@@ -62,13 +62,13 @@ pub(super) struct Weakening {
     /// digests are given, and where this is.
     #[arg(long)]
     verify_evidence: bool,
-    /// Do not look at evidence. Not under `strict`.
+    /// Skip evidence. Not under `strict`.
     #[arg(long, conflicts_with = "verify_evidence")]
     no_verify_evidence: bool,
-    /// Take trust as the proposal claims it. Not under `strict`; the default under `pic-0.8`.
+    /// Accept trust as the proposal claims it. Not under `strict`; the default under `pic-0.8`.
     #[arg(long)]
     legacy_trust: bool,
-    /// Take no trust as claimed: the default but under `pic-0.8`.
+    /// Ignore claimed trust: the default except under `pic-0.8`.
     #[arg(long, conflicts_with = "legacy_trust")]
     sanitize_trust: bool,
 }

@@ -13,15 +13,15 @@ use crate::output::Output;
 
 /// Write, sign and verify what each agent may do.
 ///
-/// A registry lists agents and their tools, how bad each tool can be, and what a call of it needs: an approval, the
-/// goal restated, arguments that fit. An operator writes it as a draft and signs it; gates believe the signed file
+/// A registry lists agents and their tools, the impact of each tool, and what a call of it needs: an approval, the
+/// goal restated, arguments that fit. An operator writes it as a draft and signs it; gates accept the signed file
 /// and nothing else.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Registry {
     /// Print the JSON Schema of the draft format.
     #[command(after_help = "Example:\n  countersign registry schema > registry.schema.json")]
     Schema(RegistrySchemaArgs),
-    /// Say what is wrong with a draft, or could be tighter.
+    /// Report the faults of a draft, and rules that could be tighter.
     #[command(after_help = "Example:\n  countersign registry lint registry.json")]
     Lint(lint::RegistryLintArgs),
     /// Sign a draft with operators' keys.
@@ -37,13 +37,13 @@ pub(crate) enum Registry {
         after_help = "Example:\n  countersign registry verify registry.dsse.json --trust-root trust-root.json"
     )]
     Verify(verify::RegistryVerifyArgs),
-    /// Show what a draft or a signed registry says, without believing it.
+    /// Show a draft or a signed registry without verifying it.
     #[command(after_help = "Example:\n  countersign registry show registry.dsse.json")]
     Show(show::RegistryShowArgs),
     /// Show what changes from one registry to another; each may be a draft or signed.
     #[command(after_help = "Example:\n  countersign registry diff registry.dsse.json next.json")]
     Diff(diff::Diff),
-    /// Take an agent or a key back: writes and signs the next version.
+    /// Revoke an agent or a key: writes and signs the next version.
     #[command(after_help = "Example:\n  countersign registry revoke registry.dsse.json --agent support-bot \
         --key operator.key.json --out next.dsse.json")]
     Revoke(sign::Revoke),

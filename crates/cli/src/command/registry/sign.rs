@@ -59,10 +59,10 @@ pub(crate) struct Cosign {
 pub(crate) struct Revoke {
     /// The signed registry. It must be signed by one of the keys given, or as --trust-root asks.
     file: PathBuf,
-    /// Agent to take back.
+    /// Agent to revoke.
     #[arg(long = "agent", value_name = "AGENT", required_unless_present = "revoked_keys")]
     agents: Vec<AgentId>,
-    /// Id of a key to take back, an operator's or an approver's.
+    /// Id of a key to revoke, an operator's or an approver's.
     #[arg(long = "revoke-key", value_name = "KEY_ID")]
     revoked_keys: Vec<KeyId>,
     /// The trust root that the registry is verified against first.
@@ -114,12 +114,11 @@ impl Cosign {
             millis.and_then(|millis| Timestamp::from_millis(millis).ok())
         };
         let (Some(issued), Some(expires)) = (time("issued"), time("expires")) else {
-            return Err(
-                Failure::new("REGISTRY_CONTENT", "the registry has no times").about(self.file.display())
-            );
+            return Err(Failure::new("REGISTRY_CONTENT", "issue and expiry times missing in the registry")
+                .about(self.file.display()));
         };
         if draft.payload(issued, expires)?.bytes() != envelope.unverified_payload() {
-            let text = "what was signed is not the registry's one spelling";
+            let text = "signed payload is not the registry's canonical form";
             return Err(Failure::new("REGISTRY_NOT_CANONICAL", text).about(self.file.display()));
         }
         let envelope = keys.iter().fold(envelope, Envelope::with_signature);

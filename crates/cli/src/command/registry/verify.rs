@@ -16,10 +16,10 @@ use countersign_host::inputs::read_trust_root;
 pub(crate) struct RegistryVerifyArgs {
     /// The signed registry.
     file: PathBuf,
-    /// The trust root: whose signatures count.
+    /// The trust root: the operators' keys whose signatures count.
     #[arg(long, value_name = "FILE")]
     trust_root: PathBuf,
-    /// A gate's high-water mark: refuse what is older than it. The mark is not moved.
+    /// A gate's high-water mark: older versions are refused. The mark is not raised.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// How old the signature may be.

@@ -21,17 +21,17 @@ use countersign_host::entries::Entry;
 use countersign_host::inputs::read_trust_root;
 use countersign_host::session::registry_failure;
 
-/// Say what another registry would have answered to the calls on record, before it is signed into force.
+/// Decide the recorded calls again under another registry, before it is signed into force.
 ///
-/// Every decision of the log is decided again, in its session and in order, by the gate's own checks. What the record lacks is
-/// carried over from the answer on record where nothing differs that it depends on, and otherwise undetermined: give the
+/// Every decision of the log is decided again, in its session and in order, by the gate's own checks. A fact that the record lacks is
+/// carried over from the recorded answer where nothing differs that it depends on, and otherwise undetermined: give the
 /// registries that were in force with --was, and have arguments recorded ([record.arguments] of the configuration). It does not
 /// guess what an agent would have done after another answer.
 ///
 /// The other registry is taken to be in force all the time, whenever it was issued. With --key, the log is verified first, and
-/// only what its last checkpoint speaks for is used; without it nothing of the log is verified, and whoever can write to its
-/// folder can have any answer come out. The exit code is 0, whatever changes, unless --fail-on-change or --fail-on-undetermined
-/// is given; 3 where a registry or the log does not verify; and 1 where no call is on record, or none of --agent.
+/// only what its last checkpoint speaks for is used; without it nothing of the log is verified, and a writer of its
+/// folder can forge any answer. The exit code is 0, whatever changes, unless --fail-on-change or --fail-on-undetermined
+/// is given; 3 where a registry or the log does not verify; and 1 where no call is recorded, or no call of --agent.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     countersign simulate log/ --registry next.json --trust-root root.json --was reg.json\n  \
@@ -43,7 +43,7 @@ pub(crate) struct Simulate {
     /// The other registry, signed.
     #[arg(long, value_name = "FILE")]
     registry: PathBuf,
-    /// The trust root: whose signatures count.
+    /// The trust root: the operators' keys whose signatures count.
     #[arg(long, value_name = "FILE")]
     trust_root: PathBuf,
     /// A registry that was in force, signed. May be used several times, once for each version.
@@ -59,20 +59,20 @@ pub(crate) struct Simulate {
     /// The log's public key, `origin+id+key`, or a file that holds it. Without it, nothing is verified.
     #[arg(long, value_name = "KEY")]
     key: Option<KeySource>,
-    /// A checkpoint of the log that was kept elsewhere: the log has to go on from it. May be used several times.
+    /// A checkpoint of the log that was kept elsewhere: the log must extend it. May be given several times.
     #[arg(long, value_name = "FILE", requires = "key")]
     checkpoint: Vec<PathBuf>,
-    /// Count and show only this agent's calls. There has to be one.
+    /// Count and show only this agent's calls. At least one must be recorded.
     #[arg(long)]
     agent: Option<AgentId>,
     /// How many of the calls with another answer are shown, the first ones.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(..=10_000))]
     changes: u16,
-    /// Exit with code 3 if any call has another answer. One that cannot be told is none. Give --key as well: nothing is
+    /// Exit with code 3 if any call has another answer. Undetermined ones do not count. Give --key as well: nothing is
     /// verified without it.
     #[arg(long)]
     fail_on_change: bool,
-    /// Exit with code 3 if any call's answer cannot be told. Give --key as well: nothing is verified without it.
+    /// Exit with code 3 if any call's answer is undetermined. Give --key as well: nothing is verified without it.
     #[arg(long)]
     fail_on_undetermined: bool,
 }
@@ -84,7 +84,7 @@ impl Simulate {
         let mut versions = BTreeMap::new();
         for snapshot in was.iter().chain([&registry]).map(|view| view.snapshot()) {
             if *versions.entry(snapshot.version()).or_insert(snapshot.digest()) != snapshot.digest() {
-                return Err(Failure::usage("two of the registries have one version and are not the same"));
+                return Err(Failure::usage("two different registries have the same version"));
             }
         }
         let checks = if self.host_checks { HostChecks::Perhaps } else { HostChecks::None };
@@ -114,7 +114,7 @@ impl Simulate {
             return Err(self.no_calls());
         }
         if self.key.is_none() {
-            note("note: nothing was verified; give the log's public key with --key");
+            note("note: log not verified; give its public key with --key");
         }
         out.result(&report.to_json(self.key.is_some()), &report.table())?;
         let failed = (self.fail_on_change && report.has_changes())
@@ -125,7 +125,7 @@ impl Simulate {
     /// Failure for a record without calls. why: an empty result must not pass for a result without changes.
     fn no_calls(&self) -> Failure {
         let of = self.agent.as_ref().map(|agent| format!(" of agent `{agent}`")).unwrap_or_default();
-        Failure::new("NO_CALLS_ON_RECORD", format!("no call{of} is on record")).about(self.folder.display())
+        Failure::new("NO_CALLS_ON_RECORD", format!("no call{of} is recorded")).about(self.folder.display())
     }
 
     /// Loads a registry as of its time of issue: it may have expired since.

@@ -249,11 +249,11 @@ impl SimulationReport {
             let missing: Vec<_> =
                 missing.iter().map(|(missing, count)| format!("{missing} {count}")).collect();
             if !missing.is_empty() {
-                text.push_str(&format!("\n{what}, by what is not on record: {}", missing.join(", ")));
+                text.push_str(&format!("\n{what}, by facts that were not recorded: {}", missing.join(", ")));
             }
         }
         if self.total.undetermined.contains_key(Missing::Arguments.as_str()) && self.was.is_empty() {
-            text.push_str("\nwith --was, answers are carried over where what was in force says the same");
+            text.push_str("\nwith --was, answers are carried over where the registry in force then gives the same answer");
         }
         for change in &self.changes {
             let ChangedCall { seq, time, recorded, now, .. } = change;

@@ -9,13 +9,13 @@ use crate::failure::Failure;
 /// The rule of the drop alarm.
 #[derive(Debug, Args)]
 pub(super) struct RuleArgs {
-    /// The share of calls that is accepted of a good agent.
+    /// Accepted share of a good agent's calls.
     #[arg(long, value_name = "SHARE", default_value_t = AlarmRule::default().baseline())]
     baseline: f64,
     /// The share to which it drops when something is wrong.
     #[arg(long, value_name = "SHARE", default_value_t = AlarmRule::default().dropped())]
     dropped: f64,
-    /// In how many decisions of a good agent one false alarm is allowed.
+    /// Decisions of a good agent per allowed false alarm.
     #[arg(long, value_name = "N", default_value_t = AlarmRule::default().decisions())]
     decisions: u64,
 }

@@ -24,13 +24,13 @@ use alarm::RuleArgs;
 use count::{Count, percent};
 use table::{By, table};
 
-/// Count decisions by agent: accepted, rejected by code, acceptance rate, and what the drop alarm says of them.
+/// Count decisions by agent: accepted, rejected by code, acceptance rate, and state of the drop alarm.
 ///
 /// A call that waits for its approval (APPROVAL_REQUIRED) is not decided yet: it is counted apart, each time that it is asked
 /// about, and left out of the acceptance rate. JSON has it in `rejected` as well. Undisclosed attempts are calls to tools that the session does not have, whether they exist or
 /// not; an agent that tries fifty tools to find one that works shows here.
 ///
-/// The alarm is the gate's own, fed with the decisions on record: how far it has come, or when it was raised and at which
+/// The alarm is the gate's own, fed with the recorded decisions: how far it has come, or when it was raised and at which
 /// entry. It goes through all that is counted, and starts anew where an agent was let out of quarantine. That of a gateway
 /// with `[signals]` does so too, but starts anew with the session after the one that raised it; any other is its session's
 /// alone. Nothing is verified.
@@ -41,15 +41,15 @@ use table::{By, table};
 pub(crate) struct Stats {
     /// The log's folder. Where several logs lie in it, all are counted, merged by time.
     folder: PathBuf,
-    /// What the table has a row for. JSON has both.
+    /// Rows of the table. JSON has both.
     #[arg(long, value_enum, default_value_t = By::Agent)]
     by: By,
-    /// Count only what is on record since then: a span back from now, as 2h, or a moment, as 2026-01-31T12:00:00Z.
+    /// Count only entries since then: a time span before now, as 2h, or a time, as 2026-01-31T12:00:00Z.
     #[arg(long, value_name = "WHEN")]
     since: Option<Since>,
     #[command(flatten)]
     rule: RuleArgs,
-    /// Go on with the entries that come, and draw each agent's acceptance rate over time, until interrupted.
+    /// Follow new entries, and draw each agent's acceptance rate over time, until interrupted.
     ///
     /// A column stands for an interval, the newest on the right, and its height for the share of the calls decided in it that
     /// were accepted. Where standard output is no terminal, one line is printed for each interval.

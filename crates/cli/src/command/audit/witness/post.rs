@@ -34,7 +34,7 @@ pub(super) struct Post {
 impl Post {
     pub(super) fn new(to: &WitnessUrl, timeout: Millis, plain: PlainHttp) -> Result<Self, Failure> {
         let Some(agent) = to.0.client(Duration::from_millis(timeout.as_millis()), plain) else {
-            let text = "a witness on another machine is reached over https, or with --dangerous-plain-http";
+            let text = "https required for a witness on another machine, or --dangerous-plain-http";
             return Err(Failure::new("WITNESS_PLAIN_HTTP", text).ending(Exit::Usage));
         };
         Ok(Self { agent, uri: to.0.uri().clone() })
@@ -59,7 +59,7 @@ fn failed(error: &ureq::Error) -> Failure {
         return Failure::new("WITNESS_TIMEOUT", "the witness did not answer in time");
     }
     if matches!(error, ureq::Error::BodyExceedsLimit(_)) {
-        return Failure::new("WITNESS_ANSWER", "the answer of the witness is too long");
+        return Failure::new("WITNESS_ANSWER", "response of the witness too long");
     }
     Failure::new("WITNESS_UNREACHABLE", format!("the witness cannot be reached: {}", chain(error)))
 }
