@@ -88,7 +88,7 @@ pub(crate) fn measure(root: &Path) -> Result<Measured, HouseError> {
         figure("lines of source", lines(sources.iter().copied()), None),
         figure("lines of tests and benches", lines(tests.iter().copied()), None),
         figure("files under src without tests", in_crates.count(), None),
-        figure("type names with more than one meaning", shared_names.len(), Some(10)),
+        figure("type names with more than one meaning", shared_names.len(), Some(8)),
         figure("comments with a riddle for a noun", riddles, Some(31)),
         figure("length of test names, 90th percentile", at(&names, 9, 10), None),
         figure("length of test names, longest", names.last().copied().unwrap_or(0), Some(60)),

@@ -6,15 +6,15 @@
 #[path = "common/finance.rs"]
 mod finance;
 
+use std::error::Error;
+
 use countersign::action_proposal::{
     ActionProposal, AttestationDraft, EvidenceEntry, ProposalLimits, ProposedCall, VerifiedEvidence,
 };
 use countersign::canonical_json::ValueRef;
 use countersign::core::{Audience, CallId, Clock as _, Digest, Millis, SystemClock, ToolId};
 use countersign::tool_gate::{RejectionCode, ToolCall};
-use finance::{AUDIENCE, CLERK, Desk, clerk};
-
-type Failed = Box<dyn std::error::Error>;
+use finance::{AUDIENCE, CLERK, FinanceDesk, clerk};
 
 const INVOICE: &str = "Invoice 4711\nPaper, 12 boxes\nDue: 480 EUR, to DE02 1001 0010\n";
 
@@ -33,7 +33,7 @@ fn proposal(invoice: &str, sha256: Digest, args: &str, attestation: &str) -> Str
 
 /// The clerk's part, on the clerk's own machine: read the invoice, compare, and sign for this one call. Returns the
 /// attestation and the digest of the file that it covers.
-fn attest(desk: &Desk, proposal: &str, call_id: &str) -> Result<(String, Digest), Failed> {
+fn attest(desk: &FinanceDesk, proposal: &str, call_id: &str) -> Result<(String, Digest), Box<dyn Error>> {
     let invoice = std::fs::read_to_string(desk.evidence.join("invoice-4711.txt"))?;
     let seen = Digest::of(invoice.as_bytes());
     let proposal = ActionProposal::parse(proposal.as_bytes(), &ProposalLimits::default())?;
@@ -74,8 +74,8 @@ fn attest(desk: &Desk, proposal: &str, call_id: &str) -> Result<(String, Digest)
     Ok((signed.to_entry_json(), seen))
 }
 
-fn main() -> Result<(), Failed> {
-    let desk = Desk::open("wire-transfer")?;
+fn main() -> Result<(), Box<dyn Error>> {
+    let desk = FinanceDesk::open("wire-transfer")?;
     std::fs::write(desk.evidence.join("invoice-4711.txt"), INVOICE)?;
     let sha256 = Digest::of(INVOICE.as_bytes());
     let args = r#"{"to":"DE02 1001 0010","amount":480}"#;

@@ -1,6 +1,7 @@
 // One-time setup by the operator of a finance desk, in a temporary folder: a signed registry in which money moves only
 // with evidence, a keyring with the key of the clerk who attests, an evidence folder, and a gate that uses all of them.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,8 +17,6 @@ use countersign::keys::{SigningKey, TrustRoot};
 use countersign::registry::RegistryDraft;
 use countersign::tool_gate::{CallError, ProposalSettings, RejectionCode, ToolCall, ToolGate};
 
-type Failed = Box<dyn std::error::Error>;
-
 /// Audience of the attestations: this gate.
 pub(crate) const AUDIENCE: &str = "finance-gate";
 
@@ -29,7 +28,7 @@ const OPERATOR_SEED: [u8; 32] = [7; 32];
 const CLERK_SEED: [u8; 32] = [8; 32];
 
 /// A gate whose session may read mail, make refunds and wire money.
-pub(crate) struct Desk {
+pub(crate) struct FinanceDesk {
     pub(crate) gate: ToolGate,
     /// The evidence folder.
     pub(crate) evidence: PathBuf,
@@ -39,8 +38,8 @@ pub(crate) fn clerk() -> SigningKey {
     SigningKey::from_seed(CLERK_SEED)
 }
 
-impl Desk {
-    pub(crate) fn open(name: &str) -> Result<Self, Failed> {
+impl FinanceDesk {
+    pub(crate) fn open(name: &str) -> Result<Self, Box<dyn Error>> {
         let folder = std::env::temp_dir().join(format!("countersign-{name}-{}", std::process::id()));
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;

@@ -1,15 +1,15 @@
 // One-time setup by an operator, in a temporary folder: a key, a trust root and a signed registry for a small support
 // desk. On the command line these are `countersign keys generate`, `keys trust` and `registry sign`.
 
-use countersign::keys::trusted::write_public;
+use std::error::Error;
 
-type Failed = Box<dyn std::error::Error>;
+use countersign::keys::trusted::write_public;
 
 /// The operator's signing key. For the examples only: a real one comes from `countersign keys generate`.
 pub(crate) const OPERATOR_SEED: [u8; 32] = [7; 32];
 
 /// Makes a folder that contains `registry.json` and `trust-root.json`.
-pub(crate) fn desk(name: &str) -> Result<std::path::PathBuf, Failed> {
+pub(crate) fn desk(name: &str) -> Result<std::path::PathBuf, Box<dyn Error>> {
     let folder = std::env::temp_dir().join(format!("countersign-{name}-{}", std::process::id()));
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
@@ -23,7 +23,7 @@ pub(crate) fn desk(name: &str) -> Result<std::path::PathBuf, Failed> {
 }
 
 /// Signs a version of the registry in which these agents are revoked.
-pub(crate) fn sign(folder: &std::path::Path, version: u64, revoked: &[&str]) -> Result<(), Failed> {
+pub(crate) fn sign(folder: &std::path::Path, version: u64, revoked: &[&str]) -> Result<(), Box<dyn Error>> {
     use countersign::core::{Clock as _, Millis, SystemClock};
     let revoked = revoked.iter().map(|agent| format!("{agent:?}")).collect::<Vec<_>>().join(",");
     let draft = DRAFT.replace("VERSION", &version.to_string()).replace("REVOKED", &revoked);
