@@ -1,32 +1,29 @@
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_approval_token::{MemorySpentTokens, MintTerms, mint};
+use countersign_approval_token::{DEFAULT_TTL_CAP, mint};
 use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
-use countersign_core::*;
-use countersign_keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
-use countersign_pinned_ask::PinnedAsk;
-use countersign_registry::*;
-use countersign_tool_gate::*;
+use countersign_core::{Clock, ToolId};
+use countersign_testing::TestRegistry;
+use countersign_tool_gate::{ApprovalRequest, ToolGate};
 
 pub(super) const GOAL: &str = "Answer ticket T-1001";
 
-/// A real registry, signed and loaded, with a manual clock.
-pub(super) struct World {
-    pub(super) clock: Arc<ManualClock>,
-    pub(super) registry: Arc<CapabilityRegistry>,
+/// A world whose gates wait for a plan.
+pub(super) struct World(countersign_testing::World);
+
+impl Deref for World {
+    type Target = countersign_testing::World;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl World {
     pub(super) fn new() -> Self {
-        let operator = SigningKey::from_seed([7; 32]);
-        let root = TrustRoot::new(1, 1, vec![operator.verifying_key()]).unwrap();
-        let draft = RegistryDraft::from_json(DRAFT.as_bytes()).unwrap();
-        let expires = start().checked_add(Millis::from_secs(86_400)).unwrap();
-        let bytes = draft.sign(start(), expires, &[&operator]).unwrap().to_json().into_bytes();
-        let marks = Arc::new(MemoryHighWater::new());
-        let registry = CapabilityRegistry::load(&bytes, &root, marks, LoadOptions::default(), start());
-        Self { clock: Arc::new(ManualClock::new(start())), registry: Arc::new(registry.unwrap()) }
+        Self(countersign_testing::World::of(&TestRegistry::from_json(DRAFT)).goal(GOAL))
     }
 
     pub(super) fn clock(&self) -> Arc<dyn Clock> {
@@ -39,11 +36,7 @@ impl World {
     }
 
     pub(super) fn gate_with(&self, sink: Arc<dyn AuditSink>) -> ToolGate {
-        let session = SessionId::new("session-1").unwrap();
-        let pin = PinnedAsk::pin(GOAL, &session, Millis::from_secs(1_800), self.clock.now().unwrap());
-        let spent = Arc::new(MemorySpentTokens::new());
-        let approvals = ApprovalSettings::new(run_keys(), spent, Audience::new("gate-1").unwrap());
-        self.builder(sink).pinned_ask(pin.unwrap()).approvals(approvals).plan_first().open().unwrap()
+        self.full_with(sink).plan_first().open().unwrap()
     }
 
     /// A gate that loses every record after the first `left`.
@@ -53,17 +46,7 @@ impl World {
 
     /// A gate without a goal.
     pub(super) fn aimless(&self) -> ToolGate {
-        self.builder(Arc::new(MemorySink::new())).open().unwrap()
-    }
-
-    fn builder(&self, sink: Arc<dyn AuditSink>) -> ToolGateBuilder {
-        let request = NegotiationRequest::new(
-            SessionId::new("session-1").unwrap(),
-            AgentId::new("support-bot").unwrap(),
-        );
-        let contract = self.registry.negotiate(&request, self.clock.now().unwrap()).unwrap();
-        let principal = Principal::new("ada@example.com").unwrap();
-        ToolGate::builder(Arc::clone(&self.registry), contract, principal, self.clock(), sink)
+        self.bare().open().unwrap()
     }
 }
 
@@ -84,22 +67,8 @@ impl AuditSink for Failing {
 
 /// The token of a person who approves.
 pub(super) fn token(request: &ApprovalRequest, number: u64) -> String {
-    let terms = MintTerms::new(
-        TokenId::new(&format!("token-{number}")).unwrap(),
-        OperatorId::new("grace@example.com").unwrap(),
-        start(),
-        Millis::from_secs(300),
-    );
-    mint(&run_keys(), request.binding(), &terms, Millis::from_secs(3_600)).unwrap().as_str().to_owned()
-}
-
-fn run_keys() -> RunKeys {
-    let secret = ServerSecret::new(KeyId::new("k1").unwrap(), &[9; 32]).unwrap();
-    Keyring::new(secret).for_run(&RunId::new("run-1").unwrap())
-}
-
-pub(super) fn start() -> Timestamp {
-    Timestamp::from_millis(1_790_000_000_000).unwrap()
+    let (keys, terms) = (countersign_testing::World::keys(), World::new().terms(number));
+    mint(&keys, request.binding(), &terms, DEFAULT_TTL_CAP).unwrap().as_str().to_owned()
 }
 
 pub(super) fn tool(name: &str) -> ToolId {

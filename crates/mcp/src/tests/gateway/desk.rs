@@ -1,4 +1,5 @@
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -6,21 +7,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use countersign_approval_token::{
-    ApprovalToken, DEFAULT_TTL_CAP, MemoryPendingApprovals, MemorySpentTokens, MintTerms, PendingApprovals,
-    mint,
+    DEFAULT_TTL_CAP, MemoryPendingApprovals, MintTerms, PendingApprovals, mint,
 };
 use countersign_audit_log::{AuditError, AuditSink, CallRecord, MemorySink, Record};
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::{
-    AgentId, Audience, CallId, KeyId, ManualClock, Millis, OperatorId, Principal, RunId, ServerName,
-    SessionId, Timestamp, TokenId,
+    AgentId, CallId, Millis, OperatorId, Principal, ServerName, SessionId, Timestamp, TokenId,
 };
-use countersign_keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
 use countersign_pinned_ask::PinnedAsk;
-use countersign_registry::{
-    CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft, definition_digest,
-};
-use countersign_tool_gate::{ApprovalSettings, CallStats, ProposalSettings, ToolGate};
+use countersign_registry::{NegotiationRequest, definition_digest};
+use countersign_testing::{TestRegistry, TestTool, World};
+use countersign_tool_gate::{CallStats, ProposalSettings, ToolGate};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -28,7 +25,7 @@ use crate::{
     Gateway, GatewayEnd, GatewayLimits, GatewayNotice, GatewaySettings, GatewayStop, PlanApprovals, read_plan,
 };
 
-pub(super) const NOW: u64 = 1_700_000_000_000;
+pub(super) const NOW: u64 = 1_790_000_000_000;
 pub(super) const GOAL: &str = "Answer the ticket of customer 7.";
 
 /// Maximum wait of the tests. A passing test does not reach it.
@@ -54,42 +51,22 @@ pub(super) fn definitions() -> Value {
     ])
 }
 
-fn draft(version: u64) -> Value {
+fn registry(version: u64) -> TestRegistry {
     let summarize = definitions()[2].to_string();
     let summarize = read(summarize.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
-    let pinned = definition_digest(summarize.value()).unwrap();
-    let tool = |name: &str, impact: &str, approval: &str| {
-        json!({
-            "server": "desk", "name": name, "impact": impact, "approval": approval, "ask": "not_required",
-            "evidence": "not_required", "plan": "not_required", "args_schema": { "type": "object" },
-        })
-    };
-    let mut tools = [
-        tool("search", "read", "not_required"),
-        tool("refund", "money", "required"),
-        tool("summarize", "read", "not_required"),
-        tool("delete_ticket", "irreversible", "not_required"),
-        tool("send_email", "external", "not_required"),
-    ];
-    tools[0]["args_schema"] = json!({
+    let search = json!({
         "type": "object", "additionalProperties": false, "required": ["q"],
         "properties": { "q": { "type": "string" }, "n": { "type": "number" }, "deep": {} },
     });
-    tools[0]["data_args"] = json!(["/q"]);
-    tools[2]["definition"] = json!(pinned);
-    tools[4]["ask"] = json!("required");
-    let listed =
-        ["search", "refund", "summarize", "send_email"].map(|name| json!({ "server": "desk", "name": name }));
-    json!({
-        "format": "countersign-registry-1",
-        "version": version,
-        "agents": [{
-            "agent": "support-bot", "version": 1, "registered_by": "ops", "tools": listed, "output_tags": [],
-            "max_session": "1h",
-        }],
-        "tools": tools,
-        "revoked": { "agents": [], "keys": [], "snapshots": [] },
-    })
+    let registry = TestRegistry::of([
+        TestTool::read("search").args_schema(&search).member("data_args", json!(["/q"])),
+        TestTool::money("refund"),
+        TestTool::read("summarize").definition(&definition_digest(summarize.value()).unwrap()),
+        TestTool::of("desk", "delete_ticket", "irreversible").member("approval", "not_required"),
+        TestTool::of("desk", "send_email", "external").member("ask", "required"),
+    ]);
+    let undisclosed = |draft: &mut Value| drop(draft["agents"][0]["tools"].as_array_mut().unwrap().remove(3));
+    registry.version(version).edit(undisclosed)
 }
 
 /// A signed registry of this version.
@@ -99,15 +76,8 @@ pub(super) fn signed(version: u64) -> String {
 
 /// Like [`signed`], with a change to the draft.
 pub(super) fn signed_with(version: u64, change: impl FnOnce(&mut Value)) -> String {
-    let mut draft = draft(version);
-    change(&mut draft);
-    let draft = RegistryDraft::from_json(draft.to_string().as_bytes()).unwrap();
-    let (issued, expires) = (time(NOW), time(NOW + 3_600_000));
-    draft.sign(issued, expires, &[&operator()]).unwrap().to_json()
-}
-
-fn operator() -> SigningKey {
-    SigningKey::from_seed([7; 32])
+    let signed = registry(version).edit(change).sign_for(time(NOW), Millis::from_secs(3_600));
+    String::from_utf8(signed).unwrap()
 }
 
 pub(super) fn time(millis: u64) -> Timestamp {
@@ -126,13 +96,19 @@ pub(super) struct Desk {
     run: JoinHandle<GatewayEnd>,
     pub(super) stop: GatewayStop,
     pub(super) gate: ToolGate,
-    pub(super) sink: Arc<MemorySink>,
-    pub(super) clock: Arc<ManualClock>,
+    world: World,
     pub(super) pending: Arc<MemoryPendingApprovals>,
-    pub(super) registry: Arc<CapabilityRegistry>,
     /// While set, no session can be recorded.
     pub(super) sessions_fail: Arc<AtomicBool>,
     notices: Receiver<&'static str>,
+}
+
+impl Deref for Desk {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
 }
 
 /// When a peer reads its input.
@@ -249,11 +225,6 @@ impl Setup {
     }
 }
 
-fn keys() -> RunKeys {
-    let secret = ServerSecret::new(KeyId::new("k1").unwrap(), &[9; 32]).unwrap();
-    Keyring::new(secret).for_run(&RunId::new("run-1").unwrap())
-}
-
 impl Desk {
     pub(super) fn open() -> Self {
         Self::with(Setup::default().patient())
@@ -305,25 +276,17 @@ impl Desk {
         client_reading: Reading,
         server_reading: Reading,
     ) -> Self {
-        let clock = Arc::new(ManualClock::new(time(NOW)));
-        let sink = Arc::new(MemorySink::new());
+        let world = World::of(&registry(1)).session("s-1").principal("alice").audience("desk-gateway");
         let (pending, sessions_fail) = (Arc::new(MemoryPendingApprovals::new()), Arc::default());
-        let root = TrustRoot::new(1, 1, [operator().verifying_key()]).unwrap();
-        let marks = Arc::new(MemoryHighWater::new());
-        let registry =
-            CapabilityRegistry::load(signed(1).as_bytes(), &root, marks, LoadOptions::new(), time(NOW))
-                .unwrap();
-        let registry = Arc::new(registry);
+        let registry = Arc::clone(&world.registry);
         let session = SessionId::new("s-1").unwrap();
         let mut request = NegotiationRequest::new(session.clone(), AgentId::new("support-bot").unwrap());
         if let Some(ttl) = setup.renewed_after {
             request = request.ttl(ttl);
         }
         let contract = registry.negotiate(&request, time(NOW)).unwrap();
-        let audience = Audience::new("desk-gateway").unwrap();
-        let approvals = ApprovalSettings::new(keys(), Arc::new(MemorySpentTokens::new()), audience);
         let audit: Arc<dyn AuditSink> = Arc::new(SlowSink(
-            Arc::clone(&sink),
+            Arc::clone(&world.sink),
             setup.outcome_takes,
             Arc::clone(&sessions_fail),
             setup.hold,
@@ -333,10 +296,10 @@ impl Desk {
             Arc::clone(&registry),
             contract,
             alice,
-            Arc::clone(&clock) as _,
+            Arc::clone(&world.clock) as _,
             Arc::clone(&audit),
         )
-        .approvals(approvals)
+        .approvals(world.approvals())
         .stats(Arc::new(setup.stats));
         if let Some(goal) = setup.goal {
             gate =
@@ -362,7 +325,7 @@ impl Desk {
             setup.settings,
             gate.clone(),
             audit,
-            Arc::clone(&clock) as _,
+            Arc::clone(&world.clock) as _,
             Some(Arc::clone(&pending) as _),
             new_call_id,
             setup.before_call,
@@ -401,10 +364,8 @@ impl Desk {
             run,
             stop,
             gate,
-            sink,
-            clock,
+            world,
             pending,
-            registry,
             sessions_fail,
             notices,
         }
@@ -537,20 +498,15 @@ impl Desk {
     pub(super) fn approve(&self, id: &str) {
         let id = CallId::new(id).unwrap();
         let (waiting, _) = self.pending.get(&id).unwrap().expect("a pending approval");
-        let now = countersign_core::Clock::now(&*self.clock).unwrap();
-        self.pending.approve(&id, &self.token(&waiting, id.as_str()), now).unwrap();
+        let (token, bob) = (TokenId::new(id.as_str()).unwrap(), OperatorId::new("bob").unwrap());
+        let terms = MintTerms::new(token, bob, self.now(), Millis::from_secs(60));
+        let token = mint(&World::keys(), waiting.binding(), &terms, DEFAULT_TTL_CAP).unwrap();
+        self.pending.approve(&id, &token, self.now()).unwrap();
     }
 
     /// Denies the call that waits under this id, as an operator would.
     pub(super) fn deny(&self, id: &str) {
         self.pending.deny(&CallId::new(id).unwrap(), &OperatorId::new("olga").unwrap()).unwrap();
-    }
-
-    fn token(&self, waiting: &countersign_approval_token::PendingApproval, token_id: &str) -> ApprovalToken {
-        let now = countersign_core::Clock::now(&*self.clock).unwrap();
-        let (token_id, bob) = (TokenId::new(token_id).unwrap(), OperatorId::new("bob").unwrap());
-        let terms = MintTerms::new(token_id, bob, now, Millis::from_secs(60));
-        mint(&keys(), waiting.binding(), &terms, DEFAULT_TTL_CAP).unwrap()
     }
 
     /// Lets the session expire, and receives the client's notification.
