@@ -165,20 +165,10 @@ fn a_line_that_is_not_utf8_and_one_that_is_too_long_are_refused() {
 }
 
 #[test]
-fn arguments_are_held_against_schema_and_limits() {
+fn oversized_arguments_exceed_a_limit() {
     let bench = desk::open();
-    let large = "x".repeat(1_100_000);
-    let (decisions, _) = check(
-        &bench,
-        &[],
-        &[
-            call("c1", "search", json!({"query": 7})),
-            call("c2", "search", json!({"other": "x"})),
-            call("c3", "search", json!({"query": large})),
-        ],
-    );
-    let codes: Vec<_> = decisions.iter().map(code).collect();
-    assert_eq!(codes, ["ARGS_SCHEMA", "ARGS_SCHEMA", "LIMIT_EXCEEDED"]);
+    let large = call("c1", "search", json!({"query": "x".repeat(1_100_000)}));
+    assert_eq!(code(&check(&bench, &[], &[large]).0[0]), "LIMIT_EXCEEDED");
 }
 
 #[test]
@@ -359,29 +349,6 @@ fn mint_refuses_a_tool_that_the_registry_does_not_list() {
     bench.ok("keys trust --threshold 1 --out other.json mallory.pub");
     let unsigned = bench.run(&mint("refund", "").replace("root.json", "other.json"));
     assert!(unsigned.code == 3 && unsigned.out.is_empty(), "{unsigned:?}");
-}
-
-#[test]
-fn the_goal_is_pinned_and_drift_is_refused() {
-    let bench = desk::open();
-    let close = |ask: Option<&str>| {
-        let mut line = call("c1", "close", json!({"id": 7}));
-        if let Some(ask) = ask {
-            line["ask"] = json!(ask);
-        }
-        line
-    };
-    let lines = [
-        close(None),
-        close(Some("close  TICKET 7")),
-        close(Some("delete everything")),
-        close(Some("Close ticket 7")),
-    ];
-    let (decisions, _) = check(&bench, &["--goal", "Close ticket 7"], &lines);
-    let codes: Vec<_> = decisions.iter().map(code).collect();
-    assert_eq!(codes, ["ASK_REQUIRED", "-", "ASK_DRIFT", "-"]);
-    let (decisions, _) = check(&bench, &[], &lines);
-    assert!(decisions.iter().all(|decision| code(decision) == "ASK_REQUIRED"), "{decisions:?}");
 }
 
 #[test]

@@ -196,19 +196,10 @@ fn documented_json_is_json() {
 
 /// Shell script of a server with the two tools that the pages use.
 #[cfg(unix)]
-const FILES: &str = r#"
-while IFS= read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/^{"id":\("[^"]*"\|[0-9][0-9]*\).*/\1/p')
-  case "$line" in
-    *'"method":"initialize"'*)
-      printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"files","version":"1"}}}\n' "$id" ;;
-    *'"method":"tools/list"'*)
-      printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"read_text_file","inputSchema":{"type":"object"}},{"name":"write_file","inputSchema":{"type":"object"}}]}}\n' "$id" ;;
-    *'"method":"tools/call"'*)
-      printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}\n' "$id" ;;
-  esac
-done
-"#;
+fn files() -> String {
+    let tool = |name: &str| serde_json::json!({"name": name, "inputSchema": {"type": "object"}});
+    countersign_testing::DeskServer::of([tool("read_text_file"), tool("write_file")]).script()
+}
 
 /// Returns the commands of a script without comments.
 fn commands(script: &str) -> BTreeSet<String> {
@@ -223,7 +214,8 @@ fn documented_gateway_gives_the_documented_answers() {
     use serde_json::json;
 
     let bench = Bench::new();
-    let stubs = [("npx", FILES), ("cargo", "")];
+    let files = files();
+    let stubs = [("npx", files.as_str()), ("cargo", "")];
     let scripts = blocks("docs/gateway.md", "sh");
     let short = blocks("README.md", "sh").swap_remove(1);
     assert!(commands(&short).is_subset(&commands(&scripts[0])), "{short}");

@@ -136,20 +136,6 @@ fn a_pinned_definition_must_have_been_seen_and_be_equal() {
 }
 
 #[test]
-fn arguments_fit_the_schema_first_and_the_constraints_then() {
-    let world = World::new();
-    let gate = world.gate();
-    let extra = ToolCall::new("c", "desk", "search", br#"{"query":"a","cc":"b"}"#);
-    assert_eq!(code(&gate, &extra), Some(ArgsSchema));
-    let wrong = ToolCall::new("c", "desk", "search", br#"{"query":7}"#);
-    assert_eq!(code(&gate, &wrong), Some(ArgsSchema));
-    let outside = ToolCall::new("c", "desk", "mail", br#"{"to":"x@evil.example"}"#);
-    assert_eq!(code(&gate, &outside), Some(ArgsConstraint));
-    let inside = ToolCall::new("c", "desk", "mail", br#"{"to":"x@customers.example"}"#);
-    assert_eq!(code(&gate, &inside), None);
-}
-
-#[test]
 fn calls_and_rate_are_used_up_by_accepted_calls_alone() {
     let world = World::new();
     let refuse = |call: &CheckedCall<'_>| {
@@ -170,17 +156,6 @@ fn calls_and_rate_are_used_up_by_accepted_calls_alone() {
 }
 
 #[test]
-fn an_agents_own_limit_is_over_all_its_tools() {
-    let world = World::new();
-    let gate = world.capped();
-    let mail = ToolCall::new("c", "desk", "mail", br#"{"to":"x@customers.example"}"#);
-    assert_eq!(code(&gate, &search("c")), None);
-    assert_eq!(code(&gate, &mail), None);
-    assert_eq!(code(&gate, &search("c")), Some(CallLimit));
-    assert_eq!(code(&gate, &mail), Some(CallLimit));
-}
-
-#[test]
 fn a_gate_does_not_open_with_the_goal_of_another_session() {
     let world = World::new();
     let sink = std::sync::Arc::clone(&world.sink);
@@ -189,14 +164,10 @@ fn a_gate_does_not_open_with_the_goal_of_another_session() {
 }
 
 #[test]
-fn goal_is_required_by_rule_but_always_compared() {
+fn expired_pin_refuses_every_call() {
     let world = World::new();
     let gate = world.gate();
     let call = ToolCall::new("c", "desk", "asking", b"{}");
-    assert_eq!(code(&gate, &call), Some(AskRequired));
-    assert_eq!(code(&gate, &call.clone().ask("Delete everything")), Some(AskDrift));
-    assert_eq!(code(&gate, &call.clone().ask(" ANSWER ticket\tt-1001")), None);
-    assert_eq!(code(&gate, &search("c").ask("Delete everything")), Some(AskDrift));
     world.clock.advance(Millis::from_secs(1_800)).unwrap();
     assert_eq!(code(&gate, &call.ask(GOAL)), Some(AskExpired));
     assert_eq!(
@@ -204,14 +175,6 @@ fn goal_is_required_by_rule_but_always_compared() {
         Some(AskExpired),
         "a dead pin refuses even where no goal is asked for"
     );
-}
-
-#[test]
-fn a_rule_that_this_gate_cannot_check_refuses() {
-    let world = World::new();
-    let gate = world.gate();
-    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "planned", b"{}")), Some(PlanRequired));
-    assert_eq!(code(&gate, &ToolCall::new("c", "desk", "proven", b"{}")), Some(PicEvidenceFailed));
 }
 
 #[test]
