@@ -16,7 +16,8 @@
 //! A mismatch is never retried. A run that ends before its plan does, even if it is dropped or panics, halts the plan at the gate
 //! ([`ToolGate::halt_plan`](countersign_tool_gate::ToolGate::halt_plan)), so that no one can continue it. An observer receives each
 //! [`RunEvent`] as it happens; no event holds an argument's value or a text of a tool or a model. [`PlanRunner::run_async`] does
-//! the same for asynchronous models and tools, on any runtime.
+//! the same for asynchronous models and tools, on any runtime. [`StartedPlan`] is the part without models: a host that has a plan
+//! and its calls runs them by the same machine.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -107,10 +108,10 @@ mod prompt;
 mod runner;
 mod runner_async;
 mod stage;
+mod started;
 mod task;
 mod tools;
 mod turn_text;
-mod watch;
 mod written_tool;
 
 #[cfg(test)]
@@ -133,6 +134,7 @@ pub use model_responder::ModelResponder;
 pub use plan_text::{PLAN_END_TOKEN, PLAN_TOKEN, PlanText, PlanTextStep};
 pub use plan_text_error::{PlanTextError, PlanTextProblem};
 pub use runner::{Actors, PlanRunner, RunEnd};
+pub use started::{PlanWatch, StartedPlan};
 pub use task::{OfferedTool, Task};
 pub use tools::{ToolError, Tools};
 pub use turn_text::{NEXT_STEP, TurnAction, TurnText, TurnTextError};

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use countersign_committed_plan::VerifiedTrace;
-use countersign_core::{Clock, Timestamp, ToolId};
+use countersign_core::{Clock, ToolId};
 use countersign_tool_gate::{AcceptedCall, CallError, ToolGate};
 
 use crate::approver::{Approval, Approver};
@@ -11,10 +11,10 @@ use crate::event::RunEvent;
 use crate::inspect::Inspector;
 use crate::limits::RunLimits;
 use crate::model::{ModelError, Planner, Responder};
-use crate::stage::{Asked, Planned, Turned};
+use crate::stage::{Asked, Planned, RunContext, Turned};
+use crate::started::PlanWatch;
 use crate::task::Task;
 use crate::tools::{ToolError, Tools};
-use crate::watch::Watch;
 
 /// Runs plans through a gate: it owns the control flow, and models and tools only answer.
 ///
@@ -134,20 +134,19 @@ impl PlanRunner {
                 observer(event);
             }
         };
-        let mut watch = Watch::new(&self.gate);
-        let end = self.drive(*task, actors, &mut watch, &mut tell);
-        watch.ended(end).inspect_err(|error| tell(&RunEvent::Halted { code: error.code() }))
+        let mut watch = PlanWatch::new(&self.gate);
+        let end = Self::drive(self.context(task), actors, &mut watch, &mut tell);
+        end.inspect_err(|error| halted(watch, error, &mut tell))
     }
 
-    fn drive(
-        &self,
-        task: Task<'_>,
+    fn drive<'r>(
+        context: RunContext<'r>,
         actors: Actors<'_>,
-        watch: &mut Watch<'_>,
+        watch: &mut PlanWatch<'r>,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<RunEnd, RunError> {
         let Actors { planner, inspectors, responder, tools, mut approver, .. } = actors;
-        let asked = Asked::new(self, task);
+        let asked = Asked::new(context);
         let text = planner.plan(&asked.request()).map_err(planner_failed)?;
         let mut proposed = match asked.planned(text, tell)? {
             Planned::Answer(answer) => return Ok(RunEnd::Answered(answer)),
@@ -188,13 +187,16 @@ impl PlanRunner {
         Ok(RunEnd::Finished { answer, trace })
     }
 
-    pub(crate) const fn run_limits(&self) -> &RunLimits {
-        &self.limits
+    pub(crate) fn context<'r>(&'r self, task: &Task<'r>) -> RunContext<'r> {
+        RunContext { gate: &self.gate, clock: &*self.clock, limits: &self.limits, task: *task }
     }
+}
 
-    pub(crate) fn now(&self) -> Result<Timestamp, RunError> {
-        self.clock.now().map_err(|_| RunError::Clock)
-    }
+/// Halts the plan of a failed run, and reports it.
+pub(crate) fn halted(watch: PlanWatch<'_>, error: &RunError, tell: &mut impl FnMut(&RunEvent<'_>)) {
+    // A halt is effective even if it cannot be recorded.
+    let _unrecorded = watch.fail(error.code());
+    tell(&RunEvent::Halted { code: error.code() });
 }
 
 /// Runs the tool of an accepted call. Its result goes into the gate's trace and to the responder.

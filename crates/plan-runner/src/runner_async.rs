@@ -5,11 +5,11 @@ use crate::approver::Approval;
 use crate::async_actors::{AsyncActors, AsyncTools};
 use crate::error::RunError;
 use crate::event::RunEvent;
-use crate::runner::{PlanRunner, RunEnd, planner_failed, responder_failed};
-use crate::stage::{Asked, Planned, Turned};
+use crate::runner::{PlanRunner, RunEnd, halted, planner_failed, responder_failed};
+use crate::stage::{Asked, Planned, RunContext, Turned};
+use crate::started::PlanWatch;
 use crate::task::Task;
 use crate::tools::ToolError;
-use crate::watch::Watch;
 
 impl PlanRunner {
     /// Runs a task to its end, like [`run`](Self::run), with asynchronous models and tools. It needs no particular
@@ -28,20 +28,19 @@ impl PlanRunner {
                 observer(event);
             }
         };
-        let mut watch = Watch::new(self.gate());
-        let end = self.drive_async(*task, actors, &mut watch, &mut tell).await;
-        watch.ended(end).inspect_err(|error| tell(&RunEvent::Halted { code: error.code() }))
+        let mut watch = PlanWatch::new(self.gate());
+        let end = Self::drive_async(self.context(task), actors, &mut watch, &mut tell).await;
+        end.inspect_err(|error| halted(watch, error, &mut tell))
     }
 
-    async fn drive_async(
-        &self,
-        task: Task<'_>,
+    async fn drive_async<'r>(
+        context: RunContext<'r>,
         actors: AsyncActors<'_>,
-        watch: &mut Watch<'_>,
+        watch: &mut PlanWatch<'r>,
         tell: &mut (impl FnMut(&RunEvent<'_>) + Send),
     ) -> Result<RunEnd, RunError> {
         let AsyncActors { planner, inspectors, responder, tools, mut approver, .. } = actors;
-        let asked = Asked::new(self, task);
+        let asked = Asked::new(context);
         let text = planner.plan(&asked.request()).await.map_err(planner_failed)?;
         let mut proposed = match asked.planned(text, tell)? {
             Planned::Answer(answer) => return Ok(RunEnd::Answered(answer)),

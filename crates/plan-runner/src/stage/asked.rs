@@ -2,18 +2,17 @@ use countersign_committed_plan::Plan;
 use countersign_registry::RegistryView;
 use countersign_tool_gate::{StartPlanError, commit_plan};
 
-use super::Proposed;
+use super::context::RunContext;
+use super::proposed::Proposed;
 use crate::error::RunError;
 use crate::event::RunEvent;
 use crate::model::PlanRequest;
 use crate::plan_text::PlanText;
-use crate::runner::PlanRunner;
-use crate::task::{OfferedTool, Task, offered};
+use crate::task::{OfferedTool, offered};
 
 /// Waits for the planner's text.
 pub(crate) struct Asked<'r> {
-    runner: &'r PlanRunner,
-    task: Task<'r>,
+    context: RunContext<'r>,
     tools: Vec<OfferedTool>,
 }
 
@@ -26,12 +25,12 @@ pub(crate) enum Planned<'r> {
 }
 
 impl<'r> Asked<'r> {
-    pub(crate) fn new(runner: &'r PlanRunner, task: Task<'r>) -> Self {
-        Self { runner, task, tools: offered(runner.gate()) }
+    pub(crate) fn new(context: RunContext<'r>) -> Self {
+        Self { context, tools: offered(context.gate) }
     }
 
     pub(crate) fn request(&self) -> PlanRequest<'_> {
-        PlanRequest { task: self.task, tools: &self.tools }
+        PlanRequest { task: self.context.task, tools: &self.tools }
     }
 
     /// Reads the text. A plan must be for the pinned goal and allowed by the contract; otherwise the run ends.
@@ -40,13 +39,13 @@ impl<'r> Asked<'r> {
         text: String,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<Planned<'r>, RunError> {
-        let Some(written) = PlanText::parse(&text, self.runner.run_limits())? else {
+        let Some(written) = PlanText::parse(&text, self.context.limits)? else {
             tell(&RunEvent::Answered);
             return Ok(Planned::Answer(text));
         };
         self.verify_goal(written.goal())?;
         tell(&RunEvent::Planned { steps: written.steps().len() });
-        let gate = self.runner.gate();
+        let gate = self.context.gate;
         let steps = written.to_steps(&gate.contract())?;
         let plan = Plan::new(gate.plan_context()?, steps).map_err(StartPlanError::from)?;
         let proposed = self.commit(plan, &written, &gate.registry().view())?;
@@ -55,18 +54,18 @@ impl<'r> Asked<'r> {
     }
 
     fn verify_goal(&self, goal: &str) -> Result<(), RunError> {
-        let gate = self.runner.gate();
-        let now = self.runner.now()?;
+        let gate = self.context.gate;
+        let now = self.context.clock.now().map_err(|_| RunError::Clock)?;
         let pin = gate.pinned_ask().ok_or(StartPlanError::NoGoal)?;
         pin.verify(goal, gate.contract().session(), now).map_err(RunError::Goal)
     }
 
     /// Commits the plan as the gate does. The gate commits it again when the plan is started.
     fn commit(&self, plan: Plan, written: &PlanText, view: &RegistryView) -> Result<Proposed<'r>, RunError> {
-        let contract = self.runner.gate().contract();
+        let contract = self.context.gate.contract();
         let committed = commit_plan(plan.clone(), &contract, view).map_err(StartPlanError::from)?;
         let rules = committed.steps().iter().filter_map(|step| contract.disclosed(view, step.tool()));
         let impacts = rules.map(|rules| rules.entry().impact()).collect();
-        Ok(Proposed::new(self.runner, self.task, plan, committed, written.goal(), impacts))
+        Ok(Proposed::new(self.context, plan, committed, written.goal(), impacts))
     }
 }

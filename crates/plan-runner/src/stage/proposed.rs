@@ -2,19 +2,17 @@ use countersign_committed_plan::{CommittedPlan, Plan, PlanRoot};
 use countersign_core::ImpactClass;
 use countersign_tool_gate::{ApprovalRequest, PlanSettings, RejectionCode, StartPlanError};
 
-use super::Running;
+use super::context::RunContext;
+use super::running::Running;
 use crate::approver::Approval;
 use crate::error::RunError;
 use crate::event::{PlanApproval, RunEvent};
 use crate::inspect::{Halt, Inspection};
-use crate::runner::PlanRunner;
-use crate::task::Task;
-use crate::watch::Watch;
+use crate::started::PlanWatch;
 
 /// A committed plan that waits for its inspectors and its approver.
 pub(crate) struct Proposed<'r> {
-    runner: &'r PlanRunner,
-    task: Task<'r>,
+    context: RunContext<'r>,
     plan: Plan,
     committed: CommittedPlan,
     goal: Box<str>,
@@ -25,14 +23,13 @@ pub(crate) struct Proposed<'r> {
 
 impl<'r> Proposed<'r> {
     pub(super) fn new(
-        runner: &'r PlanRunner,
-        task: Task<'r>,
+        context: RunContext<'r>,
         plan: Plan,
         committed: CommittedPlan,
         goal: &str,
         impacts: Vec<ImpactClass>,
     ) -> Self {
-        Self { runner, task, plan, committed, goal: goal.into(), impacts, inspected: false }
+        Self { context, plan, committed, goal: goal.into(), impacts, inspected: false }
     }
 
     pub(super) const fn root(&self) -> &PlanRoot {
@@ -59,7 +56,7 @@ impl<'r> Proposed<'r> {
     /// Builds the request to the approver, once the plan was inspected.
     pub(crate) fn approval_request(&self) -> Result<ApprovalRequest, RunError> {
         self.require_inspected()?;
-        Ok(self.runner.gate().plan_approval_request(&self.plan)?)
+        Ok(self.context.gate.plan_approval_request(&self.plan)?)
     }
 
     /// Returns the approver's token for the request, if there is one. The gate records a denial before the run ends.
@@ -74,7 +71,7 @@ impl<'r> Proposed<'r> {
             Approval::Deny => None,
             Approval::DenyBy(person) => Some(person),
         };
-        let refused = self.runner.gate().refuse_plan(asked, person.as_deref());
+        let refused = self.context.gate.refuse_plan(asked, person.as_deref());
         let is_denied = matches!(refused, StartPlanError::Refused(RejectionCode::ApprovalDenied));
         Err(if is_denied { RunError::Denied } else { refused.into() })
     }
@@ -83,7 +80,7 @@ impl<'r> Proposed<'r> {
     pub(crate) fn start(
         self,
         token: Option<String>,
-        watch: &mut Watch<'_>,
+        watch: &mut PlanWatch<'r>,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<Running<'r>, RunError> {
         self.require_inspected()?;
@@ -92,10 +89,9 @@ impl<'r> Proposed<'r> {
             Some(token) => (settings.approval(&token), PlanApproval::Spent),
             None => (settings, PlanApproval::None),
         };
-        let root = self.runner.gate().start_plan(settings)?;
-        watch.started(root);
-        tell(&RunEvent::Started { root, approval });
-        Ok(Running::new(self.runner, self.task, self.committed, root, self.goal))
+        let started = watch.start(self.committed, settings)?;
+        tell(&RunEvent::Started { root: *started.root(), approval });
+        Ok(Running::new(self.context, started, self.goal))
     }
 
     fn require_inspected(&self) -> Result<(), RunError> {

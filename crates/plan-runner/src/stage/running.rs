@@ -1,31 +1,24 @@
-use countersign_committed_plan::{CommittedPlan, PlanRoot, VerifiedStep, VerifiedTrace};
+use countersign_committed_plan::VerifiedTrace;
 use countersign_core::{ServerName, ToolId};
 use countersign_tool_gate::{
     AcceptedCall, ApprovalRequest, CallArgs, CallError, Rejection, RejectionCode, ToolCall,
 };
 
+use super::context::RunContext;
 use crate::approver::Approval;
 use crate::error::RunError;
 use crate::event::RunEvent;
 use crate::model::{AnswerRequest, Observation, TurnRequest};
-use crate::runner::PlanRunner;
-use crate::task::Task;
+use crate::started::StartedPlan;
 use crate::tools::ToolError;
 use crate::turn_text::{TurnAction, TurnText, TurnTextError};
 use crate::written_tool::WrittenTool;
 
-/// A running plan.
+/// A running plan, whose calls a responder writes.
 pub(crate) struct Running<'r> {
-    runner: &'r PlanRunner,
-    task: Task<'r>,
-    plan: CommittedPlan,
-    root: PlanRoot,
+    context: RunContext<'r>,
+    started: StartedPlan<'r>,
     goal: Box<str>,
-    /// The current step, counted from 1, as it was verified for the responder.
-    step: Option<VerifiedStep>,
-    position: u64,
-    /// Number of calls of the current step.
-    calls: u32,
     turns: u64,
     observations: Vec<Observation>,
 }
@@ -61,39 +54,22 @@ struct Call {
 }
 
 impl<'r> Running<'r> {
-    pub(super) const fn new(
-        runner: &'r PlanRunner,
-        task: Task<'r>,
-        plan: CommittedPlan,
-        root: PlanRoot,
-        goal: Box<str>,
-    ) -> Self {
-        let observations = Vec::new();
-        Self { runner, task, plan, root, goal, step: None, position: 1, calls: 0, turns: 0, observations }
+    pub(super) const fn new(context: RunContext<'r>, started: StartedPlan<'r>, goal: Box<str>) -> Self {
+        Self { context, started, goal, turns: 0, observations: Vec::new() }
     }
 
     /// Builds the next request to the responder; returns `None` when every step has had its calls. The step is verified against the
     /// root of the gate's running plan before the responder sees it.
     pub(crate) fn next(&mut self) -> Result<Option<TurnRequest<'_>>, RunError> {
-        if self.step.as_ref().is_some_and(|step| self.calls >= step.step().max_calls()) {
-            self.leave();
-        }
-        if self.position > self.plan.header().steps() {
-            return Ok(None);
-        }
-        let step = self.position;
-        if self.turns >= self.runner.run_limits().turns() {
+        let Some(step) = self.started.upcoming() else { return Ok(None) };
+        if self.turns >= self.context.limits.turns() {
             return Err(RunError::TurnsLimit { step });
         }
         self.turns = self.turns.saturating_add(1);
-        // The proof fails under another root, so one check covers a changed leaf and a changed plan.
-        let root = self.runner.gate().plan_root();
-        let proof = self.plan.prove_step(step).zip(root);
-        let verified = proof.and_then(|(proof, root)| proof.verify(&root).ok());
-        let verified = verified.ok_or(RunError::PlanChanged { step })?;
-        let step = self.step.insert(verified);
-        let Self { goal, calls, observations, .. } = self;
-        Ok(Some(TurnRequest { goal, step, calls: *calls, observations }))
+        self.started.next_step()?;
+        let Self { started, goal, observations, .. } = self;
+        let calls = started.calls();
+        Ok(started.step().map(|step| TurnRequest { goal, step, calls, observations }))
     }
 
     /// Reads the responder's turn, and submits its call to the gate.
@@ -118,15 +94,15 @@ impl<'r> Running<'r> {
 
     /// Reads the call of a turn; returns `None` if the turn ends the step.
     fn read(&mut self, text: &str) -> Result<Option<Call>, TurnTextError> {
-        let turn = TurnText::parse(text, self.runner.run_limits())?;
+        let turn = TurnText::parse(text, self.context.limits)?;
         match turn.action() {
             TurnAction::Call(tool) => Ok(Some(Call {
                 id: self.call_id(),
                 tool: tool.clone(),
                 args: CallArgs::new(turn.args().clone()),
             })),
-            TurnAction::Next if self.calls > 0 => {
-                self.leave();
+            TurnAction::Next if self.started.calls() > 0 => {
+                self.started.end_step();
                 Ok(None)
             }
             TurnAction::Next => Err(TurnTextError::Next),
@@ -135,13 +111,13 @@ impl<'r> Running<'r> {
 
     /// Refuses an unreadable turn. It is not a call, and is recorded as a malformed one.
     fn unread(&self, source: TurnTextError, tell: &mut impl FnMut(&RunEvent<'_>)) -> RunError {
-        let refused = self.runner.gate().refuse_malformed(&self.call_id(), source.code());
-        tell(&RunEvent::StepRefused { step: self.position, code: refused.code() });
-        RunError::Turn { step: self.position, source }
+        let refused = self.context.gate.refuse_malformed(&self.call_id(), source.code());
+        tell(&RunEvent::StepRefused { step: self.started.position(), code: refused.code() });
+        RunError::Turn { step: self.started.position(), source }
     }
 
     fn call_id(&self) -> String {
-        format!("{}/{}", self.root, self.turns)
+        format!("{}/{}", self.started.root(), self.turns)
     }
 
     /// Submits the call again, with the approval that it waited for.
@@ -174,7 +150,7 @@ impl<'r> Running<'r> {
         returned: Result<Vec<u8>, CallError<ToolError>>,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<(), RunError> {
-        let step = self.position;
+        let step = self.started.position();
         let bytes = match returned {
             Ok(bytes) => bytes,
             // The call was accepted but did not run.
@@ -184,7 +160,7 @@ impl<'r> Running<'r> {
         };
         let held =
             self.observations.iter().fold(bytes.len(), |sum, seen| sum.saturating_add(seen.bytes.len()));
-        if held > self.runner.run_limits().observation_bytes() {
+        if held > self.context.limits.observation_bytes() {
             return Err(RunError::ObservationLimit { step });
         }
         tell(&RunEvent::StepRan { step, bytes: bytes.len() });
@@ -194,17 +170,17 @@ impl<'r> Running<'r> {
 
     /// Ends the plan: the gate recomputes the root and returns the trace.
     pub(crate) fn finish(self, tell: &mut impl FnMut(&RunEvent<'_>)) -> Result<Finished<'r>, RunError> {
-        let trace = self.runner.gate().finish_plan()?;
+        let trace = self.started.finish()?;
         tell(&RunEvent::Verified { calls: trace.steps().len() });
-        Ok(Finished { runner: self.runner, task: self.task, trace })
+        Ok(Finished { context: self.context, trace })
     }
 
-    /// INVARIANT: the gate receives the turn's own tool and arguments, and the current step. It compares them with the plan.
-    fn check(&self, call: &Call, approval: &Approval) -> Result<AcceptedCall, Rejection> {
+    /// Submits the turn's own tool and arguments.
+    fn check(&mut self, call: &Call, approval: &Approval) -> Result<AcceptedCall, Rejection> {
         let (server, name) = (call.tool.server().map(ServerName::as_str), call.tool.name().as_str());
         let asked = ToolCall::from_read(&call.id, server, name, &call.args);
-        let asked = asked.ask(&self.goal).plan_step(self.position);
-        self.runner.gate().check(&match approval {
+        let asked = asked.ask(&self.goal);
+        self.started.check(match approval {
             Approval::Token(token) => asked.approval(token),
             Approval::Abstain => asked,
             Approval::Deny => asked.denied(),
@@ -212,33 +188,30 @@ impl<'r> Running<'r> {
         })
     }
 
-    fn accepted(&mut self, call: AcceptedCall, tell: &mut impl FnMut(&RunEvent<'_>)) -> AcceptedCall {
-        self.calls = self.calls.saturating_add(1);
-        tell(&RunEvent::StepVerified { step: self.position, tool: call.tool(), record: call.sequence() });
+    fn accepted(&self, call: AcceptedCall, tell: &mut impl FnMut(&RunEvent<'_>)) -> AcceptedCall {
+        tell(&RunEvent::StepVerified {
+            step: self.started.position(),
+            tool: call.tool(),
+            record: call.sequence(),
+        });
         call
     }
 
     fn refused(&self, source: Rejection, tell: &mut impl FnMut(&RunEvent<'_>)) -> RunError {
-        tell(&RunEvent::StepRefused { step: self.position, code: source.code() });
-        RunError::Refused { step: self.position, source }
-    }
-
-    const fn leave(&mut self) {
-        self.position = self.position.saturating_add(1);
-        self.calls = 0;
+        tell(&RunEvent::StepRefused { step: self.started.position(), code: source.code() });
+        RunError::Refused { step: self.started.position(), source }
     }
 }
 
 /// The verified trace of a plan, waiting for the planner's answer.
 pub(crate) struct Finished<'r> {
-    runner: &'r PlanRunner,
-    task: Task<'r>,
+    context: RunContext<'r>,
     trace: VerifiedTrace<Vec<u8>>,
 }
 
 impl Finished<'_> {
     pub(crate) const fn request(&self) -> AnswerRequest<'_> {
-        AnswerRequest { task: self.task, trace: &self.trace }
+        AnswerRequest { task: self.context.task, trace: &self.trace }
     }
 
     pub(crate) fn answered(
@@ -246,7 +219,7 @@ impl Finished<'_> {
         answer: String,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<(String, VerifiedTrace<Vec<u8>>), RunError> {
-        if answer.len() > self.runner.run_limits().text_bytes() {
+        if answer.len() > self.context.limits.text_bytes() {
             return Err(RunError::AnswerTooLarge);
         }
         tell(&RunEvent::Finished);

@@ -6,13 +6,15 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use countersign_committed_plan::{CommittedPlan, Plan};
 use countersign_core::{CallId, OperatorId};
 use countersign_registry::ApprovalRule;
-use countersign_tool_gate::{ApprovalRequest, PlanSettings, RejectionCode, StartPlanError, ToolGate};
+use countersign_tool_gate::{
+    ApprovalRequest, HaltPlanError, PlanSettings, RejectionCode, StartPlanError, ToolGate,
+};
 
 use super::approval::{Approvals, Question, QuestionAnswer};
 use super::commit::needing;
 use super::fill::PlannedRun;
 use crate::failure::{Failure, chain};
-use crate::output::Output;
+use crate::output::{Output, note};
 
 /// Approval tokens from the command line.
 pub(super) struct Tokens<'a> {
@@ -264,11 +266,20 @@ fn on_record(gate: &ToolGate, plan: &Plan, token: Option<&str>, error: &StartPla
     }
     match gate.start_plan(settings) {
         Err(refused) => refusal(&refused),
-        // The caller halts it, as it does every plan that ends early.
-        Ok(_) => refusal(error),
+        Ok(_) => {
+            report_halt(gate.halt_plan(error.code()));
+            refusal(error)
+        }
     }
 }
 
 pub(super) fn refusal(error: &StartPlanError) -> Failure {
     Failure::refused(error.code(), chain(error))
+}
+
+/// Warns if a halt cannot be recorded.
+pub(super) fn report_halt(halted: Result<(), HaltPlanError>) {
+    if let Err(error @ HaltPlanError::Unrecorded) = halted {
+        note(&format!("warning {}: {error}", error.code()));
+    }
 }

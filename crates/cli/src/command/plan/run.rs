@@ -6,14 +6,15 @@ use clap::Args;
 use countersign_audit_log::EndReason;
 use countersign_committed_plan::{CommittedPlan, Plan, Step};
 use countersign_core::{Audience, Millis, Principal, RunId, ServerName};
-use countersign_tool_gate::{HaltPlanError, PlanSettings, StartPlanError, ToolGate, commit_plan};
+use countersign_plan_runner::{PlanWatch, StartedPlan};
+use countersign_tool_gate::{PlanSettings, StartPlanError, ToolGate, commit_plan};
 use serde_json::json;
 
 use super::approval::{ApprovalRoute, Approvals, Question, QuestionAnswer, Yes};
 use super::file::PlanFile;
 use super::fill::{PlannedRun, check_args, read_fill, runs};
 use super::options::{SessionOptions, plan_for};
-use super::questions::{Questions, Tokens, denied, refusal, unapproved};
+use super::questions::{Questions, Tokens, denied, refusal, report_halt, unapproved};
 use super::steps::{Steps, tell_trace};
 use crate::command::check::beside;
 use crate::command::mcp::plans::BreachFlags;
@@ -21,7 +22,7 @@ use crate::command::token::DEFAULT_RUN;
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
 use crate::minting::minted_ttl;
-use crate::output::{Output, counted, internal, note, reporter, watch_signals};
+use crate::output::{Output, counted, internal, reporter, watch_signals};
 use crate::record_args::RecordArgs;
 use countersign_host::config::{ApprovalConfig, Config};
 use countersign_host::config_file::ConfigFile;
@@ -200,14 +201,8 @@ impl PlanRunArgs {
         let approvals = Approvals::new(asking, pending, opening.session_is_named);
         let tokens = Tokens { plan: opening.approval, steps: &self.step_approval };
         let goal = goal.as_deref();
-        let mut steps = Steps {
-            gate: &gate,
-            client,
-            server: &server,
-            goal,
-            committed: &committed,
-            approvals: &approvals,
-        };
+        let mut watch = PlanWatch::new(&gate);
+        let mut steps = Steps { gate: &gate, client, server: &server, goal, approvals: &approvals };
         let ran = steps
             .note_definitions()
             .and_then(|()| {
@@ -216,17 +211,23 @@ impl PlanRunArgs {
             .and_then(|questions| {
                 questions.settle(out, &gate, &approvals)?;
                 steps.client.check_interrupt()?;
-                start(out, &gate, plan, questions.plan(), &approvals)?;
-                steps.run(out, &runs, committed.steps().len(), &questions)
-            })
-            .and_then(|()| gate.finish_plan().map_err(|error| Failure::from(error).into_refusal()));
-        if let Err(failure) = &ran {
-            halt(&gate, failure);
-        }
+                let settings = PlanSettings::new(plan);
+                let started =
+                    start(out, &gate, &mut watch, committed, settings, questions.plan(), &approvals)?;
+                steps.run(out, started, &runs, &questions)
+            });
+        // The record shows the halt and its reason. A plan that never started needs none.
         match &ran {
-            Ok(_) => at_end.set(EndReason::Client),
-            Err(failure) if matches!(failure.exit(), Exit::Signal(_)) => at_end.set(EndReason::Signal),
-            Err(_) => {}
+            Ok(_) => {
+                drop(watch);
+                at_end.set(EndReason::Client);
+            }
+            Err(failure) => {
+                report_halt(watch.fail(failure.code()));
+                if matches!(failure.exit(), Exit::Signal(_)) {
+                    at_end.set(EndReason::Signal);
+                }
+            }
         }
         AgentWatch::new(gate, reporter()).end();
         drop(at_end);
@@ -234,27 +235,21 @@ impl PlanRunArgs {
     }
 }
 
-/// Halts the plan, so that the record shows its end and the reason. A plan that never started needs no halt.
-fn halt(gate: &ToolGate, why: &Failure) {
-    if let Err(error @ HaltPlanError::Unrecorded) = gate.halt_plan(why.code()) {
-        note(&format!("warning {}: {error}", error.code()));
-    }
-}
-
-fn start(
+fn start<'g>(
     out: &mut Output,
     gate: &ToolGate,
-    plan: Plan,
+    watch: &mut PlanWatch<'g>,
+    plan: CommittedPlan,
+    mut settings: PlanSettings,
     question: Option<&Question>,
     approvals: &Approvals,
-) -> Result<(), Failure> {
+) -> Result<StartedPlan<'g>, Failure> {
     let (steps, approved) = (plan.steps().len(), question.is_some());
-    let mut settings = PlanSettings::new(plan);
     let yes = question.map(|question| yes_to(gate, approvals, question)).transpose()?;
     if let Some(yes) = &yes {
         settings = settings.approval(&yes.token);
     }
-    let started = gate.start_plan(settings);
+    let started = watch.start(plan, settings);
     if let Some(yes) = &yes {
         match &started {
             Ok(_) | Err(StartPlanError::Unrecorded) => approvals.retire(yes, None),
@@ -262,7 +257,8 @@ fn start(
             Err(_) => {}
         }
     }
-    let root = started.map_err(|error| refusal(&error))?;
+    let started = started.map_err(|error| refusal(&error))?;
+    let root = started.root();
     let (contract, version) = (gate.contract(), gate.registry().view().snapshot().version());
     let session = contract.session();
     let report = json!({
@@ -273,7 +269,8 @@ fn start(
     let steps = counted(steps as u64, "step");
     let text = format!("plan {root} started: {steps}, session {session}, registry {version}{by}");
     out.result(&report, &text)?;
-    out.flush()
+    out.flush()?;
+    Ok(started)
 }
 
 /// Returns the approval of the plan, which existed a moment ago.

@@ -1,7 +1,8 @@
 use countersign_audit_log::OutcomeKind;
 use countersign_canonical_json::ValueRef;
-use countersign_committed_plan::{CommittedPlan, VerifiedTrace};
+use countersign_committed_plan::VerifiedTrace;
 use countersign_core::ServerName;
+use countersign_plan_runner::StartedPlan;
 use countersign_registry::definition_digest;
 use countersign_tool_gate::{AcceptedCall, Rejection, ToolCall, ToolGate};
 use serde_json::json;
@@ -9,19 +10,18 @@ use serde_json::json;
 use super::approval::{Approvals, Question, QuestionAnswer};
 use super::fill::PlannedRun;
 use super::questions::{Questions, request_of};
-use crate::failure::{Failure, one_line};
+use crate::failure::{Failure, chain, one_line};
 use crate::output::{Output, internal};
 use countersign_host::escape::shown_json;
 use countersign_host::server::{CallEnd, Client};
 
-/// A plan that runs: its gate, its server, and the source of approvals for single calls.
+/// The parts of a run that supply the calls of its plan: gate, server, and the source of approvals for single calls.
 pub(super) struct Steps<'a> {
     pub(super) gate: &'a ToolGate,
     pub(super) client: &'a mut Client,
     pub(super) server: &'a ServerName,
     /// The session's goal, which every call restates: the operator who runs the plan stated it.
     pub(super) goal: Option<&'a str>,
-    pub(super) committed: &'a CommittedPlan,
     pub(super) approvals: &'a Approvals,
 }
 
@@ -49,65 +49,88 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Runs the calls of the plan in order and stops at the first one that is refused or fails.
+    /// Runs the calls of each step in order and stops at the first one that is refused or fails.
     pub(super) fn run(
         &mut self,
         out: &mut Output,
+        mut plan: StartedPlan<'_>,
         runs: &[PlannedRun],
-        steps: usize,
         questions: &Questions,
-    ) -> Result<(), Failure> {
-        for (at, run) in runs.iter().enumerate() {
-            self.client.check_interrupt()?;
-            if self.client.have_tools_changed() {
-                self.note_definitions()?;
+    ) -> Result<VerifiedTrace<Vec<u8>>, Failure> {
+        while let Some(step) =
+            plan.next_step().map_err(|error| Failure::refused(error.code(), chain(&error)))?
+        {
+            let number = step.index();
+            let of_step = runs.iter().enumerate().filter(|(_, run)| run.step == number);
+            for (at, run) in of_step {
+                self.run_one(out, &mut plan, run, questions.call(at))?;
             }
-            let accepted = self.check(run, questions.call(at))?;
-            tell_verified(out, &accepted, run, steps)?;
-            let tool = accepted.tool().clone();
-            let (args, in_flight) = accepted.dispatch().map_err(|rejection| refused(run, &rejection))?;
-            // If the answer does not arrive, the outcome is unknown; dropping `in_flight` records that.
-            match self.client.call(tool.name(), &args)? {
-                CallEnd::Returned(result) => in_flight.observe(result),
-                CallEnd::Failed => {
-                    in_flight.finish(OutcomeKind::Failed);
-                    let text = format!("step {}: the tool failed; the plan ends here", run.step);
-                    return Err(Failure::new("PLAN_STEP_FAILED", text));
-                }
+            plan.end_step();
+        }
+        plan.finish().map_err(|error| Failure::from(error).into_refusal())
+    }
+
+    fn run_one(
+        &mut self,
+        out: &mut Output,
+        plan: &mut StartedPlan<'_>,
+        run: &PlannedRun,
+        question: Option<&Question>,
+    ) -> Result<(), Failure> {
+        self.client.check_interrupt()?;
+        if self.client.have_tools_changed() {
+            self.note_definitions()?;
+        }
+        let accepted = self.check(plan, run, question)?;
+        tell_verified(out, &accepted, run, plan.plan().steps().len())?;
+        let tool = accepted.tool().clone();
+        let (args, in_flight) = accepted.dispatch().map_err(|rejection| refused(run, &rejection))?;
+        // If the answer does not arrive, the outcome is unknown; dropping `in_flight` records that.
+        match self.client.call(tool.name(), &args)? {
+            CallEnd::Returned(result) => in_flight.observe(result),
+            CallEnd::Failed => {
+                in_flight.finish(OutcomeKind::Failed);
+                let text = format!("step {}: the tool failed; the plan ends here", run.step);
+                return Err(Failure::new("PLAN_STEP_FAILED", text));
             }
         }
         Ok(())
     }
 
-    fn check(&self, run: &PlannedRun, question: Option<&Question>) -> Result<AcceptedCall, Failure> {
+    fn check(
+        &self,
+        plan: &mut StartedPlan<'_>,
+        run: &PlannedRun,
+        question: Option<&Question>,
+    ) -> Result<AcceptedCall, Failure> {
         // why: the server may have changed its tool since the approval. The approval then covers another call, and the
         // agent is not to blame for that.
         let question = question.filter(|question| {
-            let now = request_of(self.gate, self.committed, run);
+            let now = request_of(self.gate, plan.plan(), run);
             now.is_ok_and(|now| now.binding() == question.request.binding())
         });
         let answer = question.map(|question| self.approvals.answer(question)).transpose()?.flatten();
         let decision = match (question, answer) {
             (Some(question), Some(QuestionAnswer::Yes(yes))) => {
                 let call = self.call(run, yes.call_id(question).as_str());
-                let decision = self.gate.check(&call.approval(&yes.token));
+                let decision = plan.check(call.approval(&yes.token));
                 let unspent = decision.as_ref().err().filter(|rejection| !rejection.approval_spent());
                 self.approvals.retire(&yes, unspent.map(Rejection::code));
                 decision
             }
             (Some(question), Some(QuestionAnswer::No(by))) => {
                 let call = self.call(run, &run.call_id);
-                self.gate.check(&call.denied_as(question.request.binding(), by.as_str()))
+                plan.check(call.denied_as(question.request.binding(), by.as_str()))
             }
             // No approval is needed, or an earlier one is gone; then the gate records its refusal.
-            (_, None) | (None, _) => self.gate.check(&self.call(run, &run.call_id)),
+            (_, None) | (None, _) => plan.check(self.call(run, &run.call_id)),
         };
         decision.map_err(|rejection| refused(run, &rejection))
     }
 
     fn call<'c>(&'c self, run: &'c PlannedRun, call_id: &'c str) -> ToolCall<'c> {
         let (server, name) = (run.tool.server().as_str(), run.tool.name().as_str());
-        let call = ToolCall::from_read(call_id, Some(server), name, &run.args).plan_step(run.step);
+        let call = ToolCall::from_read(call_id, Some(server), name, &run.args);
         match self.goal {
             Some(goal) => call.ask(goal),
             None => call,
