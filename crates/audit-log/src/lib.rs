@@ -46,6 +46,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub use countersign_core::Signal;
 pub use countersign_tlog::{
     AddCheckpoint, Checkpoint, CheckpointError, Cosignature, LogKey, MAX_WITNESS_ANSWER_BYTES, Submission,
     SubmissionError, TileWriter, TilesError, WitnessKey, WitnessRefusal, WitnessedCheckpoint, WitnessedLog,
@@ -73,7 +74,7 @@ pub use log_verify::{LogSummary, verify_disk, verify_log};
 pub use proposal::{EvidenceKind, EvidenceRecord, ProposalRecord};
 pub use receipt::{MAX_RECEIPT_BYTES, Receipt, ReceiptError, VerifiedReceipt};
 pub use record::{
-    ArchivedRecord, BeganRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecoveredRecord, Signal,
+    ArchivedRecord, BeganRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecoveredRecord,
     SignalRecord, StandingChange, StandingRecord,
 };
 pub use refused::{Direction, GatewayRecord, RefusedRecord, RefusedRow, SeenSums};

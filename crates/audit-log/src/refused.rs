@@ -1,6 +1,4 @@
-use std::collections::VecDeque;
-
-use countersign_core::{AgentId, Digest, SessionId, Timestamp};
+use countersign_core::{AgentId, Digest, SeenDigests, SessionId, Timestamp};
 
 use crate::{Escaped, RecordedTool};
 
@@ -8,8 +6,6 @@ use crate::{Escaped, RecordedTool};
 const MAX_ROWS: usize = 64;
 /// Most names of one sum.
 const MAX_NAMES: usize = 16;
-/// Most sums that are remembered to recognise a repeated one.
-const MAX_SEEN: usize = 256;
 
 /// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -172,6 +168,16 @@ impl RefusedRecord {
         }
     }
 
+    /// Key by which a second record of the same sum is recognised; `None` for a sum without a number.
+    #[must_use]
+    pub fn key(&self) -> Option<Digest> {
+        self.number?;
+        // why: the whole sum, because two gates of one session may begin a sum of the same number in the same
+        // millisecond.
+        let untimed = Self { time: self.from, ..self.clone() };
+        serde_json::to_vec(&untimed).ok().map(|text| Digest::of(&text))
+    }
+
     /// Number of refusals in all rows.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -184,32 +190,17 @@ impl RefusedRecord {
 /// A sum whose sync failed is recorded again, although the log may have kept the first one. Both are equal except for
 /// the record's time. At most 256 sums may lie between them: beyond that the second counts as another sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct SeenSums(VecDeque<Digest>);
+pub struct SeenSums(SeenDigests);
 
 impl SeenSums {
     /// Builds an empty list.
     #[must_use]
     pub const fn new() -> Self {
-        Self(VecDeque::new())
+        Self(SeenDigests::new())
     }
 
     /// Returns `false` if the sum was read before. A sum without a number is always new.
     pub fn is_new(&mut self, sum: &RefusedRecord) -> bool {
-        if sum.number.is_none() {
-            return true;
-        }
-        // why: the whole sum, because two gates of one session may begin a sum of the same number in the same
-        // millisecond.
-        let untimed = RefusedRecord { time: sum.from, ..sum.clone() };
-        let Ok(text) = serde_json::to_vec(&untimed) else { return true };
-        let key = Digest::of(&text);
-        if self.0.contains(&key) {
-            return false;
-        }
-        if self.0.len() >= MAX_SEEN {
-            self.0.pop_front();
-        }
-        self.0.push_back(key);
-        true
+        sum.key().is_none_or(|key| self.0.is_new(key))
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::BitOr;
 
@@ -135,5 +136,32 @@ impl<'de> serde::Deserialize<'de> for Digest {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
         text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Most digests that a [`SeenDigests`] remembers.
+const MAX_SEEN: usize = 256;
+
+/// The last digests of a stream, at most 256, to recognise one that comes again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SeenDigests(VecDeque<Digest>);
+
+impl SeenDigests {
+    /// Builds an empty list.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(VecDeque::new())
+    }
+
+    /// Returns `false` if the digest is among the remembered ones; otherwise remembers it.
+    pub fn is_new(&mut self, digest: Digest) -> bool {
+        if self.0.contains(&digest) {
+            return false;
+        }
+        if self.0.len() >= MAX_SEEN {
+            self.0.pop_front();
+        }
+        self.0.push_back(digest);
+        true
     }
 }

@@ -13,6 +13,7 @@ mod id;
 mod impact;
 mod recipe;
 pub mod rfc3339;
+mod signal;
 mod spent;
 mod text;
 mod time;
@@ -24,7 +25,7 @@ mod tests;
 pub use call_facts::CallFacts;
 pub use clock::{Clock, ClockError, ManualClock, SystemClock};
 pub use coded::Coded;
-pub use digest::{Digest, DigestBuilder, DigestError};
+pub use digest::{Digest, DigestBuilder, DigestError, SeenDigests};
 pub use error_chain::error_chain;
 pub use id::{
     AgentId, Audience, CallId, IdError, KeyId, OperatorId, OutputTag, Principal, RequestId, RunId, SessionId,
@@ -32,6 +33,7 @@ pub use id::{
 };
 pub use impact::{ImpactClass, ImpactError};
 pub use recipe::{Recipe, RecipeError};
+pub use signal::Signal;
 pub use spent::{SpendError, SpentId, SpentTokens, Ticket};
 pub use text::{escape_hidden, is_hidden, look_alike, lookalike_keys};
 pub use time::{Millis, TimeError, Timestamp};
