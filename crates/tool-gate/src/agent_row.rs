@@ -2,18 +2,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_audit_log::{Signal, StandingChange, StandingRecord};
-use countersign_core::{AgentId, Timestamp};
+use countersign_audit_log::{StandingChange, StandingRecord};
+use countersign_core::{AgentId, Signal, Timestamp};
 use parking_lot::Mutex;
 
 use crate::code::RejectionCode;
 use crate::counts::Counts;
 use crate::metrics::AgentMetrics;
-use crate::probing::{Probe, Probing, SignalRule};
 use crate::quarantine::{BY_ALARM, BY_SIGNAL, KeptStanding, QuarantineError, Quarantines};
 use crate::replay::AgentReplay;
 use crate::snapshot::{AgentSnapshot, Standing};
-use countersign_signals::{Alarm, AlarmAction, AlarmRule, AlarmState};
+use countersign_signals::{
+    AgentSignals, AlarmAction, AlarmRule, AlarmState, Probe, QuarantineCause, ReplayedSignals, SignalRule,
+};
 
 /// Counts, alarm and standing of one agent over all its sessions.
 #[derive(Debug)]
@@ -31,10 +32,7 @@ pub(crate) struct AgentRow {
 
 #[derive(Debug)]
 struct Watch {
-    alarm: Alarm,
-    probing: Probing,
-    action: AlarmAction,
-    raised: Option<Timestamp>,
+    signals: AgentSignals,
     /// The last change of its standing.
     last: Option<StandingRecord>,
     /// A quarantine that is not in the store yet.
@@ -44,16 +42,8 @@ struct Watch {
 }
 
 impl AgentRow {
-    pub(crate) fn new(agent: &AgentId, rule: AlarmRule, action: AlarmAction, probing: Probing) -> Self {
-        let watch = Watch {
-            alarm: Alarm::new(rule),
-            probing,
-            action,
-            raised: None,
-            last: None,
-            unsaved: None,
-            untold: false,
-        };
+    pub(crate) fn new(agent: &AgentId, signals: AgentSignals) -> Self {
+        let watch = Watch { signals, last: None, unsaved: None, untold: false };
         Self {
             counts: Arc::default(),
             metrics: AgentMetrics::new(agent),
@@ -81,11 +71,10 @@ impl AgentRow {
 
     fn probe(&self, time: Timestamp, probe: Probe) -> Option<(Signal, SignalRule)> {
         let mut watch = self.watch.lock();
-        let signal = watch.probing.observe(time, probe)?;
-        self.metrics.signals(&watch.probing);
-        let (rule, _) = watch.probing.find(signal);
-        if rule.action() == AlarmAction::Quarantine {
-            self.quarantine(&mut watch, self.by_signal(time, signal, &rule));
+        let (signal, rule) = watch.signals.probe(time, probe)?;
+        self.metrics.signals(watch.signals.probing());
+        if let Some(cause) = QuarantineCause::of_signal(signal, rule) {
+            self.quarantine(&mut watch, time, cause);
         }
         Some((signal, rule))
     }
@@ -95,48 +84,27 @@ impl AgentRow {
             return;
         }
         let mut watch = self.watch.lock();
-        if watch.raised.is_some() {
+        if watch.signals.raised().is_some() {
             return;
         }
-        if watch.alarm.observe(refused.is_none()) == AlarmState::Raised {
-            self.raise(&mut watch, time);
+        if let Some(cause) = watch.signals.decide(time, refused.is_none()) {
+            self.quarantine(&mut watch, time, cause);
         }
-        self.metrics.alarm(&watch.alarm);
-    }
-
-    fn raise(&self, watch: &mut Watch, time: Timestamp) {
-        watch.raised = Some(time);
-        if watch.action == AlarmAction::Quarantine {
-            let change = self.by_alarm(time, watch.alarm.rule());
-            self.quarantine(watch, change);
-        }
+        self.metrics.alarm(watch.signals.alarm());
     }
 
     /// Quarantines the agent unless it is quarantined already.
-    fn quarantine(&self, watch: &mut Watch, change: StandingRecord) {
+    fn quarantine(&self, watch: &mut Watch, time: Timestamp, cause: QuarantineCause) {
         if self.standing() == Standing::Free {
+            let by = match cause {
+                QuarantineCause::Signal(..) => BY_SIGNAL,
+                QuarantineCause::Alarm(_) | _ => BY_ALARM,
+            };
+            let mut change = StandingRecord::new(time, self.agent.clone(), StandingChange::Quarantined, by);
+            change.reason = Some(cause.to_string().as_str().into());
             watch.unsaved = Some(change.clone());
             self.apply(watch, change);
         }
-    }
-
-    fn by_signal(&self, time: Timestamp, signal: Signal, rule: &SignalRule) -> StandingRecord {
-        let mut change =
-            StandingRecord::new(time, self.agent.clone(), StandingChange::Quarantined, BY_SIGNAL);
-        let (signal, count, within) = (signal.as_str(), rule.count(), rule.within());
-        let reason = format!("the signal `{signal}` was raised (rule: {count} calls in {within})");
-        change.reason = Some(reason.as_str().into());
-        change
-    }
-
-    fn by_alarm(&self, time: Timestamp, rule: &AlarmRule) -> StandingRecord {
-        let mut change = StandingRecord::new(time, self.agent.clone(), StandingChange::Quarantined, BY_ALARM);
-        let (baseline, dropped, decisions) = (rule.baseline(), rule.dropped(), rule.decisions());
-        let reason = format!(
-            "the drop alarm was raised (rule: from {baseline} to {dropped}, one false alarm in {decisions} decisions)"
-        );
-        change.reason = Some(reason.as_str().into());
-        change
     }
 
     /// Applies the change if it is one. An agent that is released starts with no evidence, so that the old evidence
@@ -161,11 +129,8 @@ impl AgentRow {
     }
 
     fn restart(&self, watch: &mut Watch) {
-        watch.alarm.reset();
-        watch.raised = None;
-        watch.probing.reset();
-        self.metrics.alarm(&watch.alarm);
-        self.metrics.signals(&watch.probing);
+        watch.signals.restart();
+        self.show(watch);
     }
 
     /// Returns the agent's standing as far as this process knows.
@@ -231,11 +196,7 @@ impl AgentRow {
     pub(crate) fn replay(&self, store: Option<&dyn Quarantines>) -> Result<AgentReplay, QuarantineError> {
         let latest = store.map(|store| self.latest(store)).transpose()?.flatten();
         let lift = latest.filter(|latest| Standing::after(latest.change.standing) == Standing::Free);
-        let (rule, probing) = {
-            let watch = self.watch.lock();
-            (*watch.alarm.rule(), watch.probing.clone())
-        };
-        Ok(AgentReplay::new(self.agent.clone(), rule, probing, lift))
+        Ok(AgentReplay::new(self.agent.clone(), &self.watch.lock().signals, lift))
     }
 
     /// Resumes from a replay of the records of earlier processes.
@@ -244,9 +205,9 @@ impl AgentRow {
         store: Option<&dyn Quarantines>,
         replay: AgentReplay,
     ) -> Result<(), QuarantineError> {
-        let lift = replay.lift.clone();
+        let AgentReplay { signals, lift } = replay;
         let mut kept = self.kept.lock();
-        if !self.go_on(replay, lift.as_ref()) {
+        if !self.go_on(signals, lift.as_ref()) {
             return Ok(());
         }
         // The lift is taken into account already, and must not reset the alarm once more.
@@ -259,18 +220,16 @@ impl AgentRow {
     }
 
     /// Restores the alarm; returns `false` if it has counted already.
-    fn go_on(&self, past: AgentReplay, lift: Option<&KeptStanding>) -> bool {
+    fn go_on(&self, past: ReplayedSignals, lift: Option<&KeptStanding>) -> bool {
         let mut watch = self.watch.lock();
         // Each answer is counted before it reaches the alarm, which needs the lock.
         if self.counts.total() > 0 {
             return false;
         }
-        self.metrics.alarm(past.alarm.alarm());
-        self.metrics.signals(&past.probing);
-        watch.alarm = past.alarm.alarm().clone();
-        watch.probing = past.probing;
-        watch.raised = past.raised;
-        if let (Some(since), Some(KeptStanding { change, .. })) = (past.quarantined, lift)
+        let quarantined = past.quarantined();
+        watch.signals.resume(past);
+        self.show(&watch);
+        if let (Some(since), Some(KeptStanding { change, .. })) = (quarantined, lift)
             && change.time >= since
         {
             // It was lifted while no gate was open that could record the lift.
@@ -286,24 +245,16 @@ impl AgentRow {
     /// now.
     fn settle(&self, is_kept: bool) {
         let mut watch = self.watch.lock();
-        for signal in Signal::ALL {
-            if let (rule, Some(raised)) = watch.probing.find(*signal)
-                && is_kept
-                && rule.action() == AlarmAction::Quarantine
-            {
-                self.quarantine(&mut watch, self.by_signal(raised, *signal, &rule));
-            }
+        for (raised, cause) in watch.signals.settle(is_kept) {
+            self.quarantine(&mut watch, raised, cause);
         }
-        watch.probing.reset_raised();
-        self.metrics.signals(&watch.probing);
-        let Some(raised) = watch.raised else { return };
-        if is_kept && watch.action == AlarmAction::Quarantine {
-            self.raise(&mut watch, raised);
-        } else {
-            watch.alarm.reset();
-            watch.raised = None;
-            self.metrics.alarm(&watch.alarm);
-        }
+        self.show(&watch);
+    }
+
+    /// Sets the gauges of alarm and signals.
+    fn show(&self, watch: &Watch) {
+        self.metrics.alarm(watch.signals.alarm());
+        self.metrics.signals(watch.signals.probing());
     }
 
     /// Changes the agent's standing here and in the store, and returns the standing before. If the store fails, a
@@ -339,26 +290,25 @@ impl AgentRow {
 
     pub(crate) fn watch(&self, rule: AlarmRule, action: AlarmAction) {
         let mut watch = self.watch.lock();
-        watch.alarm = Alarm::new(rule);
-        watch.action = action;
-        self.restart(&mut watch);
+        watch.signals.watch(rule, action);
+        self.show(&watch);
     }
 
     pub(crate) fn alarm(&self) -> AlarmState {
-        self.watch.lock().alarm.state()
+        self.watch.lock().signals.alarm().state()
     }
 
     /// Returns the time at which the signal was raised.
     pub(crate) fn signal(&self, signal: Signal) -> Option<Timestamp> {
-        self.watch.lock().probing.find(signal).1
+        self.watch.lock().signals.probing().find(signal).1
     }
 
     pub(crate) fn snapshot(&self, agent: AgentId) -> AgentSnapshot {
         let (alarm, alarm_raised, standing, signals) = {
             let watch = self.watch.lock();
-            let raised = |signal: &Signal| Some((*signal, watch.probing.find(*signal).1?));
+            let raised = |signal: &Signal| Some((*signal, watch.signals.probing().find(*signal).1?));
             let signals = Signal::ALL.iter().filter_map(raised).collect();
-            (watch.alarm.clone(), watch.raised, self.standing(), signals)
+            (watch.signals.alarm().clone(), watch.signals.raised(), self.standing(), signals)
         };
         AgentSnapshot {
             agent,

@@ -1,9 +1,6 @@
-use countersign_audit_log::{
-    CallRecord, Record, RefusedRecord, RefusedRow, SeenSums, StandingChange, Verdict,
-};
-use countersign_core::{SessionId, Timestamp};
-use countersign_signals::{Alarm, AlarmRule, AlarmState};
-use serde::{Deserialize, Serialize};
+use countersign_audit_log::{CallRecord, Record, RefusedRow, StandingChange, Verdict};
+use countersign_core::{AgentId, Digest};
+use countersign_signals::{AgentFact, Alarm, AlarmReplay, AlarmRule, AlarmState, Probe, RefusedFact};
 
 use crate::code::RejectionCode;
 
@@ -72,63 +69,19 @@ impl RejectionCode {
 /// assert!(!is_raised(&[]));
 /// ```
 #[derive(Clone, Debug)]
-pub struct ReplayedAlarm {
-    alarm: Alarm,
-    /// Whether the last replayed change of the agent's standing was its release from quarantine.
-    let_out: bool,
-    /// Time of the record of its last release.
-    lifted: Option<Timestamp>,
-    /// Sessions of the sums replayed since then; at most 64.
-    since: Vec<SessionId>,
-    /// Sums that were replayed.
-    sums: SeenSums,
-}
-
-/// Maximum number of sessions whose first sum after a release is compared with the release.
-const MAX_SINCE: usize = 64;
-
-/// Saved state of a [`ReplayedAlarm`], with its rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SavedAlarm {
-    /// Weights of a rejected and an accepted call, threshold and evidence, in millionths of a nat.
-    rejected: u64,
-    accepted: u64,
-    threshold: u64,
-    score: u64,
-    let_out: bool,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    lifted: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    since: Vec<SessionId>,
-    sums: SeenSums,
-}
-
-impl SavedAlarm {
-    pub(crate) const fn has_same_rule(&self, other: &Self) -> bool {
-        self.rejected == other.rejected
-            && self.accepted == other.accepted
-            && self.threshold == other.threshold
-    }
-}
+pub struct ReplayedAlarm(AlarmReplay);
 
 impl ReplayedAlarm {
     /// Builds an alarm without evidence.
     #[must_use]
     pub const fn new(rule: AlarmRule) -> Self {
-        let alarm = Alarm::new(rule);
-        Self { alarm, let_out: false, lifted: None, since: Vec::new(), sums: SeenSums::new() }
+        Self(AlarmReplay::new(rule))
     }
 
     /// Returns the alarm.
     #[must_use]
     pub const fn alarm(&self) -> &Alarm {
-        &self.alarm
-    }
-
-    /// Drops all evidence.
-    pub(crate) const fn reset(&mut self) {
-        self.alarm.reset();
+        self.0.alarm()
     }
 
     /// Takes a recorded entry into account as the gate did that recorded it: a decision about the agent, or its release
@@ -137,79 +90,84 @@ impl ReplayedAlarm {
     /// The agent of an entry is not checked: pass the entries of one agent, in their order. If several gates record the
     /// same release, only the first counts.
     pub fn replay(&mut self, entry: &Record) -> AlarmState {
-        match entry {
-            Record::Decision(call) => {
-                if let Some(accepted) = conduct(call) {
-                    self.alarm.observe(accepted);
-                }
-            }
-            Record::Refused(sum) => self.refused(sum),
-            Record::Standing(change) => {
-                self.stands(change.standing == StandingChange::Lifted, change.time);
-            }
-            Record::Session(_) | Record::Outcome(_) | Record::Gateway(_) | Record::Recovered(_) | _ => {}
+        match fact_of(entry, |_| None) {
+            Some(fact) => self.0.replay(&fact),
+            None => self.alarm().state(),
         }
-        self.alarm.state()
     }
+}
 
-    /// Takes a sum's refusals for the agent's conduct into account, until they raise the alarm.
-    fn refused(&mut self, sum: &RefusedRecord) {
-        if sum.agent.is_none() || !self.counts(sum) {
-            return;
-        }
-        for row in sum.rows.iter().filter(|row| is_conduct_row(row)) {
-            let mut left = row.count;
-            while left > 0 && self.alarm.observe(false) == AlarmState::Steady {
-                left = left.saturating_sub(1);
-            }
-        }
+/// Returns the agent that an entry is about, if replays count the entry.
+pub(crate) const fn agent_of(entry: &Record) -> Option<&AgentId> {
+    match entry {
+        Record::Session(session) => Some(&session.agent),
+        Record::Decision(call) => Some(&call.agent),
+        Record::Refused(sum) => sum.agent.as_ref(),
+        Record::Standing(change) => Some(&change.agent),
+        Record::Outcome(_) | Record::Gateway(_) | Record::Recovered(_) | _ => None,
     }
+}
 
-    /// Takes a recorded change of the agent's standing into account.
-    fn stands(&mut self, let_out: bool, time: Timestamp) {
-        if let_out && !self.let_out {
-            self.reset();
-            self.lifted = Some(time);
-            self.since.clear();
+/// Returns an entry about an agent in the form that replays count.
+pub(crate) fn fact_of(entry: &Record, probe: impl FnOnce(&CallRecord) -> Option<Probe>) -> Option<AgentFact> {
+    match entry {
+        Record::Session(session) if session.code.is_none() && !session.renewed => {
+            Some(AgentFact::Began(session.time))
         }
-        self.let_out = let_out;
-    }
-
-    /// Returns `true` if a sum counts. A sum does not count if it was replayed before, or if it covers only refusals
-    /// from before the agent's release, which another gate may have recorded first.
-    ///
-    /// Only a session's first sum after the release can be from before it. Later ones count whatever their times: the
-    /// clock may have been ahead at the release.
-    fn counts(&mut self, sum: &RefusedRecord) -> bool {
-        let is_first = self.since.len() < MAX_SINCE && !self.since.contains(&sum.session);
-        let was_over = is_first && self.lifted.is_some_and(|lifted| sum.to < lifted);
-        if is_first && self.lifted.is_some() {
-            self.since.push(sum.session.clone());
+        Record::Decision(call) => {
+            Some(AgentFact::Decided { time: call.time, accepted: accepted(call), probe: probe(call) })
         }
-        self.sums.is_new(sum) && !was_over
-    }
-
-    pub(crate) fn save(&self) -> SavedAlarm {
-        let [rejected, accepted, threshold] = self.alarm.rule().weights();
-        SavedAlarm {
-            rejected,
-            accepted,
-            threshold,
-            score: self.alarm.score(),
-            let_out: self.let_out,
-            lifted: self.lifted,
-            since: self.since.clone(),
-            sums: self.sums.clone(),
+        Record::Refused(sum) if sum.agent.is_some() => {
+            let rows = sum.rows.iter().filter(|row| is_conduct_row(row));
+            let conduct = rows.map(|row| row.count).fold(0, u64::saturating_add);
+            let (session, key) = (sum.session.clone(), sum.key());
+            Some(AgentFact::Refused(RefusedFact { session, time: sum.time, to: sum.to, conduct, key }))
         }
+        Record::Standing(change) => {
+            let is_lifted = change.standing == StandingChange::Lifted;
+            Some(AgentFact::Standing { time: change.time, is_lifted })
+        }
+        Record::Session(_)
+        | Record::Refused(_)
+        | Record::Outcome(_)
+        | Record::Gateway(_)
+        | Record::Recovered(_)
+        | _ => None,
     }
+}
 
-    /// Restores an alarm of this rule from its saved state; `None` if it was saved under another rule.
-    pub(crate) fn resumed(&self, saved: &SavedAlarm) -> Option<Self> {
-        let SavedAlarm { score, let_out, lifted, ref since, ref sums, .. } = *saved;
-        let alarm = Alarm::with_score(*self.alarm.rule(), score)?;
-        let resumed = Self { alarm, let_out, lifted, since: since.clone(), sums: sums.clone() };
-        (resumed.save() == *saved).then_some(resumed)
+/// Returns the probe of an answer; `None` if no signal counts it. `call` is the key of tool and arguments.
+pub(crate) fn probe_of(
+    refused: Option<RejectionCode>,
+    has_approval: bool,
+    call: impl FnOnce() -> Option<Digest>,
+) -> Option<Probe> {
+    match refused {
+        None if has_approval => call().map(Probe::Approved),
+        Some(RejectionCode::ApprovalRequired | RejectionCode::ApprovalsFull) => call().map(Probe::Asked),
+        Some(RejectionCode::UndisclosedTool) => Some(Probe::Undisclosed),
+        None | Some(_) => None,
     }
+}
+
+/// Returns the probe of a recorded decision.
+pub(crate) fn probe_of_record(call: &CallRecord) -> Option<Probe> {
+    if call.about_plan {
+        return None;
+    }
+    let refused = match call.verdict {
+        Verdict::Accept => None,
+        Verdict::Reject => Some(RejectionCode::from_code(call.code.as_ref()?.as_str())?),
+    };
+    probe_of(refused, call.approval.is_some(), || {
+        call.args.map(|args| call_key(call.tool.server.as_str(), call.tool.name.as_str(), args))
+    })
+}
+
+/// Key of a call: a digest of tool and arguments.
+pub(crate) fn call_key(server: &str, tool: &str, args: Digest) -> Digest {
+    let key = Digest::framed("countersign/asked-1");
+    key.field(server.as_bytes()).field(tool.as_bytes()).field(args.as_bytes()).finish()
 }
 
 /// Returns `true` if the refusals of a row are conduct of the agent.
@@ -218,7 +176,7 @@ fn is_conduct_row(row: &RefusedRow) -> bool {
 }
 
 /// Returns whether the call was accepted; `None` if the record is not a decision about the agent's conduct.
-fn conduct(call: &CallRecord) -> Option<bool> {
+fn accepted(call: &CallRecord) -> Option<bool> {
     if call.about_plan {
         return None;
     }

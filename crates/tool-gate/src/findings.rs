@@ -6,11 +6,12 @@ use countersign_audit_log::{
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::PlanRoot;
 use countersign_core::{Digest, ImpactClass, OperatorId, RequestId, Timestamp, TokenId, ToolId};
+use countersign_signals::Probe;
 
 use crate::call::{ARGS_RECIPE, CallDenial, ToolCall};
 use crate::code::RejectionCode;
+use crate::conduct::{call_key, probe_of};
 use crate::plan_approval::SpentPlanApproval;
-use crate::probing::{Probe, call_key};
 use crate::recorded_fields::RecordedFields;
 use crate::rejection::UsedUp;
 use crate::settings::ProposalSettings;
@@ -138,7 +139,7 @@ impl Findings {
 
     /// Returns the answer in the form that the signals count.
     pub(crate) fn probe(&self, refused: Option<RejectionCode>) -> Option<Probe> {
-        Probe::of(refused, self.approval.is_some(), || {
+        probe_of(refused, self.approval.is_some(), || {
             let tool = self.tool.as_ref()?;
             Some(call_key(tool.server().as_str(), tool.name().as_str(), self.args?))
         })

@@ -37,7 +37,6 @@ mod plan_questions;
 mod plan_settings;
 mod plan_start;
 mod plan_walk;
-mod probing;
 mod progress;
 mod quarantine;
 mod recent;
@@ -67,7 +66,9 @@ pub use call::{CallArgs, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, ToolCall, own_argum
 pub use code::{RejectionCode, Retry};
 pub use conduct::ReplayedAlarm;
 pub use countersign_audit_log::{OutcomeKind, Signal};
-pub use countersign_signals::{Alarm, AlarmAction, AlarmRule, AlarmRuleError, AlarmState};
+pub use countersign_signals::{
+    Alarm, AlarmAction, AlarmRule, AlarmRuleError, AlarmState, SavedReplay, SignalRule, SignalRuleError,
+};
 pub use counts::{Counts, Window};
 pub use gate::ToolGate;
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
@@ -81,14 +82,13 @@ pub use plan_approval::PLAN_TOOL;
 pub use plan_commit::commit_plan;
 pub use plan_error::{FinishPlanError, HaltPlanError, StartPlanError};
 pub use plan_settings::{PlanRootSettings, PlanSettings};
-pub use probing::{SignalRule, SignalRuleError};
 pub use quarantine::{BY_ALARM, BY_SIGNAL, KeptStanding, MemoryQuarantines, QuarantineError, Quarantines};
 pub use recorded_fields::{RecordedFields, RecordedFieldsError};
 pub use recorder::UndisclosedAttempts;
 pub use refusals::{RefusalRate, RefusalRateError, Refusals};
 pub use rejection::{ApprovalDesk, ApprovalRequest, CallError, NotFiled, Rejection};
 pub use renewal::RenewError;
-pub use replay::{AgentReplay, SavedReplay};
+pub use replay::AgentReplay;
 pub use settings::{ApprovalSettings, GateLimits, ProposalSettings};
 pub use snapshot::{AgentSnapshot, CountsSnapshot, Standing, StatsSnapshot};
 pub use stats::CallStats;

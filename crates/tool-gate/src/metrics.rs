@@ -16,10 +16,9 @@ use dashmap::DashMap;
 
 use crate::code::RejectionCode;
 use crate::counts::{CODES, Counts, Window, slot};
-use crate::probing::Probing;
 use crate::recent::WINDOW_CAPACITY;
 use crate::snapshot::Standing;
-use countersign_signals::{Alarm, AlarmState};
+use countersign_signals::{Alarm, AlarmState, Probing};
 
 /// Label for the server and tool of every name that the registry does not list.
 const UNKNOWN: &str = "(unknown)";

@@ -7,9 +7,8 @@ use countersign_core::{AgentId, Timestamp, ToolId};
 
 use crate::code::RejectionCode;
 use crate::counts::Counts;
-use crate::probing::Probing;
 use crate::snapshot::Standing;
-use countersign_signals::Alarm;
+use countersign_signals::{Alarm, Probing};
 
 #[derive(Debug, Default)]
 pub(crate) struct ProcessMetrics;

@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_audit_log::{CallRecord, ProposalRecord, RecordedTool};
 use countersign_core::{ServerName, Timestamp, TokenId, ToolId, ToolName};
+use countersign_signals::Probe;
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::findings::Findings;
 use crate::parts::GateParts;
-use crate::probing::Probe;
 use crate::rejection::{ApprovalDesk, ApprovalRequest, NotFiled, Refusal, Rejection, UsedUp};
 use crate::steps::session::only_tool;
 

@@ -1,14 +1,9 @@
-use countersign_audit_log::{Record, StandingChange};
-use countersign_core::{AgentId, Millis, Timestamp};
-use countersign_signals::{AlarmRule, AlarmState};
-use serde::{Deserialize, Serialize};
+use countersign_audit_log::Record;
+use countersign_core::{AgentId, Timestamp};
+use countersign_signals::{AgentSignals, ReplayedSignals, SavedReplay};
 
-use crate::conduct::{ReplayedAlarm, SavedAlarm};
-use crate::probing::{Probe, Probing, SavedProbing};
+use crate::conduct::{agent_of, fact_of, probe_of_record};
 use crate::quarantine::KeptStanding;
-
-/// Time by which entries may be ahead of the clock of the replay.
-const TOLERANCE: Millis = Millis::from_secs(300);
 
 /// Replay of one agent's records: its alarm and signals after the added entries.
 ///
@@ -36,82 +31,16 @@ const TOLERANCE: Millis = Millis::from_secs(300);
 /// ```
 #[derive(Clone, Debug)]
 pub struct AgentReplay {
-    pub(crate) agent: AgentId,
-    pub(crate) alarm: ReplayedAlarm,
-    pub(crate) probing: Probing,
-    /// Time at which the alarm was raised, if it was in the last session.
-    pub(crate) raised: Option<Timestamp>,
-    /// Time of the recorded quarantine, if the record ends with one.
-    pub(crate) quarantined: Option<Timestamp>,
+    pub(crate) signals: ReplayedSignals,
     /// The last change in the store, if that is a lift.
     pub(crate) lift: Option<KeptStanding>,
-    /// Time of the latest decision of the agent.
-    latest: Option<Timestamp>,
-    /// Time of the last change of the agent's standing.
-    changed: Option<Timestamp>,
-    /// Time of the latest session.
-    began: Option<Timestamp>,
-    /// Time of the last session that ended a raised alarm, which counts no earlier decision any more.
-    ended: Option<Timestamp>,
-    /// Time of the replay, if it is known.
-    now: Option<Timestamp>,
-}
-
-/// Saved state of an [`AgentReplay`]. It serialises to JSON of at most about 350 KB.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SavedReplay {
-    agent: AgentId,
-    alarm: SavedAlarm,
-    signals: SavedProbing,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    raised: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    quarantined: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    lifted: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    latest: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    changed: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    began: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    ended: Option<Timestamp>,
-}
-
-impl SavedReplay {
-    /// Returns `true` if both states follow the same agent by the same rules.
-    #[must_use]
-    pub fn has_same_rules(&self, other: &Self) -> bool {
-        self.agent == other.agent
-            && self.alarm.has_same_rule(&other.alarm)
-            && self.signals.has_same_rules(&other.signals)
-    }
-
-    /// Returns `true` if the state counts entries from more than five minutes after `now`, as a clock that was ahead
-    /// leaves them. It would take all entries for late ones until then: replay all entries [as of](AgentReplay::as_of)
-    /// `now` instead.
-    #[must_use]
-    pub fn is_ahead_of(&self, now: Timestamp) -> bool {
-        let last = self.latest.max(self.began).max(self.changed);
-        last.is_some_and(|last| is_ahead(last, now))
-    }
 }
 
 impl AgentReplay {
-    /// Starts a replay by these rules, without evidence.
-    pub(crate) fn new(
-        agent: AgentId,
-        rule: AlarmRule,
-        mut probing: Probing,
-        lift: Option<KeptStanding>,
-    ) -> Self {
-        probing.reset();
-        let alarm = ReplayedAlarm::new(rule);
-        let (raised, quarantined, latest) = (None, None, None);
-        let (changed, began, ended, now) = (None, None, None, None);
-        Self { agent, alarm, probing, raised, quarantined, lift, latest, changed, began, ended, now }
+    /// Starts a replay by the rules of these signals, without evidence.
+    pub(crate) fn new(agent: AgentId, rules: &AgentSignals, lift: Option<KeptStanding>) -> Self {
+        let lifted = lift.as_ref().map(|lift| lift.change.time);
+        Self { signals: rules.replay(agent, lifted), lift }
     }
 
     /// Sets the present time. An entry from more than five minutes later was recorded by a clock that was ahead. It then
@@ -120,29 +49,14 @@ impl AgentReplay {
     /// Without it, one such entry makes all later ones late until its time comes.
     #[must_use]
     pub const fn as_of(mut self, now: Timestamp) -> Self {
-        self.now = Some(now);
+        self.signals.as_of(now);
         self
     }
 
     /// Resumes a saved replay; `None` if it is of another agent or other rules, or if it counts entries from after a
     /// lift that it did not know.
-    pub(crate) fn resumed(mut self, saved: &SavedReplay) -> Option<Self> {
-        if saved.agent != self.agent {
-            return None;
-        }
-        self.alarm = self.alarm.resumed(&saved.alarm)?;
-        self.probing = self.probing.resumed(&saved.signals)?;
-        (self.raised, self.quarantined, self.latest) = (saved.raised, saved.quarantined, saved.latest);
-        (self.changed, self.began, self.ended) = (saved.changed, saved.began, saved.ended);
-        let lifted = self.lifted();
-        if lifted.is_none() || lifted == saved.lifted {
-            return Some(self);
-        }
-        if lifted < self.latest {
-            return None;
-        }
-        self.forget();
-        Some(self)
+    pub(crate) fn resumed(self, saved: &SavedReplay) -> Option<Self> {
+        Some(Self { signals: self.signals.resumed(saved)?, lift: self.lift })
     }
 
     /// Takes an entry into account; entries of other agents change nothing. Add the entries of each log in their order,
@@ -152,130 +66,17 @@ impl AgentReplay {
     /// those: an earlier session ends no alarm, an earlier change of standing counts no more, and refusals that a later
     /// session would have ended raise no alarm. All times are taken to be of one clock.
     pub fn add(&mut self, entry: &Record) {
-        match entry {
-            // An alarm's effect ends with its session, or is in the store: the next session starts anew.
-            Record::Session(session)
-                if session.agent == self.agent && session.code.is_none() && !session.renewed =>
-            {
-                self.began = self.began.max(Some(self.dated(session.time)));
-                self.end_raised();
-            }
-            Record::Decision(call) if call.agent == self.agent => {
-                let time = self.dated(call.time);
-                if !self.counts(time) {
-                    return;
-                }
-                if self.ended <= Some(time) && self.alarm.replay(entry) == AlarmState::Raised {
-                    self.raise(time);
-                }
-                if let Some(probe) = Probe::of_record(call).filter(|_| time == call.time) {
-                    self.probing.replay(time, probe);
-                }
-                self.end_late();
-            }
-            Record::Refused(sum) if sum.agent.as_ref() == Some(&self.agent) => {
-                let to = self.dated(sum.to);
-                if !self.counts(to) {
-                    return;
-                }
-                if self.ended <= Some(to) && self.alarm.replay(entry) == AlarmState::Raised {
-                    self.raise(self.dated(sum.time));
-                }
-                self.end_late();
-            }
-            Record::Standing(change) if change.agent == self.agent => {
-                let time = self.dated(change.time);
-                if self.changed > Some(time) {
-                    return;
-                }
-                self.changed = Some(time);
-                if self.alarm.replay(entry) == AlarmState::Steady {
-                    self.raised = None;
-                }
-                let is_lifted = change.standing == StandingChange::Lifted;
-                if is_lifted && self.quarantined.is_some() {
-                    self.probing.reset();
-                }
-                self.quarantined = (!is_lifted).then_some(time);
-            }
-            Record::Session(_)
-            | Record::Decision(_)
-            | Record::Standing(_)
-            | Record::Refused(_)
-            | Record::Outcome(_)
-            | Record::Gateway(_)
-            | Record::Recovered(_)
-            | _ => {}
+        if agent_of(entry) != Some(self.signals.agent()) {
+            return;
+        }
+        if let Some(fact) = fact_of(entry, probe_of_record) {
+            self.signals.add(&fact);
         }
     }
 
     /// Returns the state after the entries that were added.
     #[must_use]
     pub fn save(&self) -> SavedReplay {
-        SavedReplay {
-            agent: self.agent.clone(),
-            alarm: self.alarm.save(),
-            signals: self.probing.save(),
-            raised: self.raised,
-            quarantined: self.quarantined,
-            lifted: self.lifted(),
-            latest: self.latest,
-            changed: self.changed,
-            began: self.began,
-            ended: self.ended,
-        }
+        self.signals.save()
     }
-
-    /// Ends alarm and signals that were raised before the latest session.
-    fn end_raised(&mut self) {
-        let Some(began) = self.began else { return };
-        if self.raised.take_if(|raised| *raised <= began).is_some() {
-            self.alarm.reset();
-            self.ended = self.ended.max(Some(began));
-        }
-        self.probing.end_raised(began);
-    }
-
-    /// Ends what late entries raised, if all decisions so far are from before the latest session.
-    fn end_late(&mut self) {
-        if self.latest < self.began {
-            self.end_raised();
-        }
-    }
-
-    /// Notes when the alarm was raised: at the latest of the entries that it counts.
-    fn raise(&mut self, time: Timestamp) {
-        self.raised.get_or_insert(self.latest.map_or(time, |latest| latest.max(time)));
-    }
-
-    /// Returns the time at which an entry counts.
-    fn dated(&self, time: Timestamp) -> Timestamp {
-        match self.now {
-            Some(now) if is_ahead(time, now) => {
-                self.latest.max(self.began).max(self.changed).unwrap_or(Timestamp::EPOCH)
-            }
-            _ => time,
-        }
-    }
-
-    fn lifted(&self) -> Option<Timestamp> {
-        self.lift.as_ref().map(|lift| lift.change.time)
-    }
-
-    /// Returns `true` if an entry of this time counts: entries from before the agent's release do not.
-    fn counts(&mut self, time: Timestamp) -> bool {
-        self.latest = self.latest.max(Some(time));
-        self.lifted().is_none_or(|lifted| time > lifted)
-    }
-
-    /// Drops all evidence.
-    fn forget(&mut self) {
-        self.alarm.reset();
-        self.probing.reset();
-        (self.raised, self.ended) = (None, None);
-    }
-}
-
-fn is_ahead(time: Timestamp, now: Timestamp) -> bool {
-    time > now.saturating_add(TOLERANCE)
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use countersign_audit_log::{AuditSink, Record, Signal, SignalRecord};
 use countersign_core::{AgentId, Clock, SessionId, Timestamp, ToolId};
 use countersign_registry::{CapabilityRegistry, SessionContract};
+use countersign_signals::{Probe, SignalRule};
 use parking_lot::Mutex;
 
 use crate::agent_row::{AgentRow, standing_after};
 use crate::code::RejectionCode;
 use crate::counts::Counts;
 use crate::metrics::AnswerMetrics;
-use crate::probing::{Probe, SignalRule};
 use crate::refusals::{RefusalRate, Refusals};
 use crate::rejection::Refusal;
 use crate::snapshot::Standing;

@@ -9,11 +9,12 @@ use crate::agent_row::AgentRow;
 use crate::counts::Counts;
 use crate::histogram::{Histogram, Ticks};
 use crate::metrics::ProcessMetrics;
-use crate::probing::{Probing, SignalRule};
 use crate::quarantine::{QuarantineError, Quarantines};
-use crate::replay::{AgentReplay, SavedReplay};
+use crate::replay::AgentReplay;
 use crate::snapshot::{Standing, StatsSnapshot};
-use countersign_signals::{AlarmAction, AlarmRule, AlarmState};
+use countersign_signals::{
+    AgentSignals, AlarmAction, AlarmRule, AlarmState, Probing, SavedReplay, SignalRule,
+};
 
 /// Counts answers over all sessions, per agent and per tool, times them, watches each agent's acceptance, and holds the
 /// quarantines. Share one among the gates of a process.
@@ -185,7 +186,7 @@ impl CallStats {
     /// # Errors
     /// [`QuarantineError`] if the store fails. Do not open a gate then.
     pub fn take_up_replay(&self, replay: AgentReplay) -> Result<(), QuarantineError> {
-        self.agent_row(&replay.agent).take_up(self.store(), replay)
+        self.agent_row(replay.signals.agent()).take_up(self.store(), replay)
     }
 
     /// Returns the counts over all agents.
@@ -313,12 +314,8 @@ impl CallStats {
         }
         self.metrics.describe();
         // Made outside the map's lock: a metrics recorder is the host's code.
-        let fresh = Arc::new(AgentRow::new(
-            agent,
-            self.rule,
-            self.action,
-            Probing::new(self.asked, self.undisclosed),
-        ));
+        let probing = Probing::new(self.asked, self.undisclosed);
+        let fresh = Arc::new(AgentRow::new(agent, AgentSignals::new(self.rule, self.action, probing)));
         Arc::clone(self.agents.entry(agent.clone()).or_insert(fresh).value())
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::signals::{agent, standing};
 use super::world::start;
 use crate::agent_row::AgentRow;
-use crate::probing::Probing;
 use crate::*;
 use countersign_audit_log::{StandingChange, StandingRecord};
 use countersign_core::AgentId;
+use countersign_signals::{AgentSignals, Probing};
 use parking_lot::Mutex;
 
 /// A store that returns a preset answer after a change to the agent's row.
@@ -51,7 +51,8 @@ impl Quarantines for Late {
 fn row() -> Arc<AgentRow> {
     let [asked, undisclosed] = [Signal::Asked, Signal::Undisclosed].map(SignalRule::usual);
     let probing = Probing::new(asked, undisclosed);
-    Arc::new(AgentRow::new(&agent(), AlarmRule::default(), AlarmAction::Quarantine, probing))
+    let signals = AgentSignals::new(AlarmRule::default(), AlarmAction::Quarantine, probing);
+    Arc::new(AgentRow::new(&agent(), signals))
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn call_id(about: &str, session: &str, number: u64) -> Value {
 
 /// Vector of the key by which the signal `asked` identifies a call.
 fn asked_call(about: &str, (server, tool): (&str, &str), args: Digest) -> Value {
-    let key = crate::probing::call_key(server, tool, args);
+    let key = crate::conduct::call_key(server, tool, args);
     let framed = Framed::new("countersign/asked-1")
         .field("server", server.as_bytes())
         .field("tool", tool.as_bytes())

@@ -1,11 +1,9 @@
 use std::collections::VecDeque;
 
-use countersign_audit_log::{CallRecord, Signal, Verdict};
-use countersign_core::{Digest, Millis, Timestamp};
+use countersign_core::{Digest, Millis, Signal, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::code::RejectionCode;
-use countersign_signals::AlarmAction;
+use crate::alarm::AlarmAction;
 
 /// Rule of one signal: how many calls raise it, within what time, and what follows.
 ///
@@ -15,11 +13,14 @@ use countersign_signals::AlarmAction;
 /// enough stays below both, as it stays below the drop alarm: each call is decided on its own.
 ///
 /// ```
-/// use countersign_core::Millis;
-/// use countersign_tool_gate::{AlarmAction, CallStats, Signal, SignalRule};
-/// let rule = SignalRule::new(10, Millis::from_secs(60), AlarmAction::Quarantine)?;
-/// let stats = CallStats::new().signal(Signal::Undisclosed, rule);
-/// # Ok::<(), countersign_tool_gate::SignalRuleError>(())
+/// use countersign_core::{Millis, Signal, Timestamp};
+/// use countersign_signals::{AlarmAction, Probe, Probing, SignalRule};
+/// let rule = SignalRule::new(2, Millis::from_secs(60), AlarmAction::Quarantine)?;
+/// let mut probing = Probing::new(SignalRule::usual(Signal::Asked), rule);
+/// let now = Timestamp::from_millis(1_800_000_000_000)?;
+/// assert_eq!(probing.observe(now, Probe::Undisclosed), None);
+/// assert_eq!(probing.observe(now, Probe::Undisclosed), Some(Signal::Undisclosed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalRule {
@@ -99,8 +100,9 @@ impl SignalRule {
 
 /// An answer in the form that the signals count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Probe {
-    /// A call needed an approval and had none.
+#[non_exhaustive]
+pub enum Probe {
+    /// A call needed an approval and had none. The digest identifies the call.
     Asked(Digest),
     /// A call was accepted with its approval.
     Approved(Digest),
@@ -108,45 +110,9 @@ pub(crate) enum Probe {
     Undisclosed,
 }
 
-impl Probe {
-    /// Returns the probe of an answer; `None` if no signal counts it. `call` is the key of tool and arguments.
-    pub(crate) fn of(
-        refused: Option<RejectionCode>,
-        has_approval: bool,
-        call: impl FnOnce() -> Option<Digest>,
-    ) -> Option<Self> {
-        match refused {
-            None if has_approval => call().map(Self::Approved),
-            Some(RejectionCode::ApprovalRequired | RejectionCode::ApprovalsFull) => call().map(Self::Asked),
-            Some(RejectionCode::UndisclosedTool) => Some(Self::Undisclosed),
-            None | Some(_) => None,
-        }
-    }
-
-    /// Returns the probe of a recorded decision.
-    pub(crate) fn of_record(call: &CallRecord) -> Option<Self> {
-        if call.about_plan {
-            return None;
-        }
-        let refused = match call.verdict {
-            Verdict::Accept => None,
-            Verdict::Reject => Some(RejectionCode::from_code(call.code.as_ref()?.as_str())?),
-        };
-        Self::of(refused, call.approval.is_some(), || {
-            call.args.map(|args| call_key(call.tool.server.as_str(), call.tool.name.as_str(), args))
-        })
-    }
-}
-
-/// Key of a call: a digest of tool and arguments.
-pub(crate) fn call_key(server: &str, tool: &str, args: Digest) -> Digest {
-    let key = Digest::framed("countersign/asked-1");
-    key.field(server.as_bytes()).field(tool.as_bytes()).field(args.as_bytes()).finish()
-}
-
 /// Follows the signals of one agent. It stores at most as many calls as its rules count.
 #[derive(Clone, Debug)]
-pub(crate) struct Probing {
+pub struct Probing {
     asked: Tracker,
     undisclosed: Tracker,
 }
@@ -164,7 +130,7 @@ struct Tracker {
 /// Saved state of all signals, with their rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SavedProbing {
+pub struct SavedProbing {
     asked: SavedTracker,
     undisclosed: SavedTracker,
 }
@@ -181,7 +147,9 @@ struct SavedTracker {
 }
 
 impl SavedProbing {
-    pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
+    /// Returns `true` if both states follow the same rules.
+    #[must_use]
+    pub fn has_same_rules(&self, other: &Self) -> bool {
         let same =
             |one: &SavedTracker, other: &SavedTracker| (one.count, one.within) == (other.count, other.within);
         same(&self.asked, &other.asked) && same(&self.undisclosed, &other.undisclosed)
@@ -189,12 +157,14 @@ impl SavedProbing {
 }
 
 impl Probing {
-    pub(crate) const fn new(asked: SignalRule, undisclosed: SignalRule) -> Self {
+    /// Builds one without evidence.
+    #[must_use]
+    pub const fn new(asked: SignalRule, undisclosed: SignalRule) -> Self {
         Self { asked: Tracker::new(asked), undisclosed: Tracker::new(undisclosed) }
     }
 
     /// Takes an answer into account. Returns the signal that it raises.
-    pub(crate) fn observe(&mut self, time: Timestamp, probe: Probe) -> Option<Signal> {
+    pub fn observe(&mut self, time: Timestamp, probe: Probe) -> Option<Signal> {
         match probe {
             Probe::Asked(call) => self.asked.add(time, Some(call)).then_some(Signal::Asked),
             Probe::Approved(call) => {
@@ -206,7 +176,7 @@ impl Probing {
     }
 
     /// Takes a recorded answer into account. It may come late, after later ones.
-    pub(crate) fn replay(&mut self, time: Timestamp, probe: Probe) {
+    pub fn replay(&mut self, time: Timestamp, probe: Probe) {
         match probe {
             Probe::Asked(call) => self.asked.replay(time, Some(call)),
             Probe::Approved(call) => {
@@ -217,7 +187,8 @@ impl Probing {
     }
 
     /// Returns the rule of a signal and the time at which it was raised.
-    pub(crate) const fn find(&self, signal: Signal) -> (SignalRule, Option<Timestamp>) {
+    #[must_use]
+    pub const fn find(&self, signal: Signal) -> (SignalRule, Option<Timestamp>) {
         let Tracker { rule, raised, .. } = match signal {
             Signal::Asked => &self.asked,
             Signal::Undisclosed | _ => &self.undisclosed,
@@ -225,23 +196,26 @@ impl Probing {
         (*rule, *raised)
     }
 
-    pub(crate) fn save(&self) -> SavedProbing {
+    /// Returns the state.
+    #[must_use]
+    pub fn save(&self) -> SavedProbing {
         SavedProbing { asked: self.asked.save(), undisclosed: self.undisclosed.save() }
     }
 
     /// Restores the signals from a saved state; `None` if other rules were followed.
-    pub(crate) fn resumed(&self, saved: &SavedProbing) -> Option<Self> {
+    #[must_use]
+    pub fn resumed(&self, saved: &SavedProbing) -> Option<Self> {
         let asked = self.asked.resumed(&saved.asked)?;
         Some(Self { asked, undisclosed: self.undisclosed.resumed(&saved.undisclosed)? })
     }
 
     /// Resets all signals.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         *self = Self::new(self.asked.rule, self.undisclosed.rule);
     }
 
     /// Ends the signals that were raised before a recorded session began.
-    pub(crate) fn end_raised(&mut self, session: Timestamp) {
+    pub fn end_raised(&mut self, session: Timestamp) {
         for tracker in [&mut self.asked, &mut self.undisclosed] {
             if tracker.raised.take_if(|raised| *raised <= session).is_some() {
                 tracker.ended = tracker.ended.max(Some(session));
@@ -250,7 +224,7 @@ impl Probing {
     }
 
     /// Resets the raised signals.
-    pub(crate) fn reset_raised(&mut self) {
+    pub fn reset_raised(&mut self) {
         for tracker in [&mut self.asked, &mut self.undisclosed] {
             tracker.raised = None;
         }
