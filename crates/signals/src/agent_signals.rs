@@ -85,7 +85,7 @@ impl AgentSignals {
         Some((signal, self.probing.find(signal).0))
     }
 
-    /// Drops all evidence, so that what was counted before a release does not raise the alarm again at once.
+    /// Drops all evidence, so that old evidence does not raise the alarm again right after a release.
     pub fn restart(&mut self) {
         self.alarm.reset();
         self.raised = None;

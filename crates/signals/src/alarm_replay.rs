@@ -42,7 +42,7 @@ pub struct RefusedFact {
     pub to: Timestamp,
     /// Number of refusals that are about the agent's conduct.
     pub conduct: u64,
-    /// Key of the sum, by which a second record of it is recognised; `None` if it has none.
+    /// Key of the sum, by which a second record of it is recognised; `None` for a sum without a number.
     pub key: Option<Digest>,
 }
 
