@@ -32,10 +32,10 @@ pub(crate) enum ApiError {
 }
 
 /// A type, trait, function or constant: the crate that defines it, and its name.
-type Name = (String, String);
+type ItemName = (String, String);
 
 /// One line of a crate's interface.
-struct Line {
+struct ApiLine {
     text: String,
     /// Whether a trait is implemented.
     is_trait_impl: bool,
@@ -44,11 +44,11 @@ struct Line {
 /// The interface of every crate of the workspace.
 struct Interfaces {
     /// By crate, in the order of `public-api`.
-    crates: BTreeMap<String, Vec<Line>>,
+    crates: BTreeMap<String, Vec<ApiLine>>,
 }
 
 /// The path in the facade of each item that it lists.
-type FacadePaths = BTreeMap<Name, String>;
+type FacadePaths = BTreeMap<ItemName, String>;
 
 /// Writes the lists, or compares them if `check`. Returns the lines that differ, by file.
 pub(crate) fn api(root: &Path, check: bool) -> Result<Vec<(PathBuf, Vec<String>)>, ApiError> {
@@ -136,13 +136,13 @@ impl Interfaces {
         if !read.status.success() {
             return Err(ApiError::Json(String::from_utf8_lossy(&read.stderr).into_owned()));
         }
-        let mut crates: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+        let mut crates: BTreeMap<String, Vec<ApiLine>> = BTreeMap::new();
         let mut of = None;
         for line in String::from_utf8_lossy(&read.stdout).lines() {
             match (files.get(line), &of) {
                 (Some(name), _) => of = Some(name),
                 (None, Some(name)) => {
-                    crates.entry((*name).clone()).or_default().push(Line::new(line.to_owned()))
+                    crates.entry((*name).clone()).or_default().push(ApiLine::new(line.to_owned()))
                 }
                 (None, None) => return Err(ApiError::Json(line.to_owned())),
             }
@@ -151,8 +151,8 @@ impl Interfaces {
     }
 
     /// The lines of each item.
-    fn items(&self) -> BTreeMap<Name, Vec<&Line>> {
-        let mut items: BTreeMap<Name, Vec<&Line>> = BTreeMap::new();
+    fn items(&self) -> BTreeMap<ItemName, Vec<&ApiLine>> {
+        let mut items: BTreeMap<ItemName, Vec<&ApiLine>> = BTreeMap::new();
         for (of, lines) in &self.crates {
             for line in lines {
                 if let Some(name) = owner(of, line) {
@@ -164,9 +164,9 @@ impl Interfaces {
     }
 
     /// Finds the crate that defines each listed item: the crate in the list can pass on an item of a lower one.
-    fn facade(&self, listed: &[(Name, String)]) -> Result<FacadePaths, ApiError> {
+    fn facade(&self, listed: &[(ItemName, String)]) -> Result<FacadePaths, ApiError> {
         let items = self.items();
-        let find = |(name, path): &(Name, String)| {
+        let find = |(name, path): &(ItemName, String)| {
             let defined =
                 items.get_key_value(name).or_else(|| items.iter().find(|((_, other), _)| *other == name.1));
             match defined {
@@ -199,7 +199,7 @@ impl Interfaces {
     }
 }
 
-impl Line {
+impl ApiLine {
     fn new(text: String) -> Self {
         let is_trait_impl = text.starts_with("impl") && text.contains(" for ");
         Self { text, is_trait_impl }
@@ -207,7 +207,7 @@ impl Line {
 }
 
 /// The item of crate `of` that a line belongs to.
-fn owner(of: &str, line: &Line) -> Option<Name> {
+fn owner(of: &str, line: &ApiLine) -> Option<ItemName> {
     if line.text.starts_with("pub mod") || line.text.starts_with("pub use") {
         return None;
     }
@@ -254,7 +254,7 @@ fn rename(line: &str, facade: &FacadePaths) -> (String, Option<String>) {
 }
 
 /// The facade's list: each item with the crate that it is taken from, and its path in the facade.
-fn listed(path: &Path) -> Result<Vec<(Name, String)>, ApiError> {
+fn listed(path: &Path) -> Result<Vec<(ItemName, String)>, ApiError> {
     let file =
         syn::parse_file(&read_text(path)?).map_err(|source| ApiError::Parse { path: path.into(), source })?;
     let mut listed = Vec::new();
@@ -262,7 +262,7 @@ fn listed(path: &Path) -> Result<Vec<(Name, String)>, ApiError> {
     Ok(listed)
 }
 
-fn list_items(module: &str, items: &[Item], into: &mut Vec<(Name, String)>) {
+fn list_items(module: &str, items: &[Item], into: &mut Vec<(ItemName, String)>) {
     for item in items {
         match item {
             Item::Mod(inner) => {
@@ -287,7 +287,7 @@ fn is_optional(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-fn list_tree(module: &str, from: Option<&str>, tree: &UseTree, into: &mut Vec<(Name, String)>) {
+fn list_tree(module: &str, from: Option<&str>, tree: &UseTree, into: &mut Vec<(ItemName, String)>) {
     match tree {
         UseTree::Path(path) => {
             let first = path.ident.to_string();

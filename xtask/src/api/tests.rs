@@ -1,7 +1,7 @@
 use super::*;
 
 fn interfaces(lines: &[&str]) -> Interfaces {
-    let lines = lines.iter().map(|line| Line::new((*line).to_owned())).collect();
+    let lines = lines.iter().map(|line| ApiLine::new((*line).to_owned())).collect();
     Interfaces { crates: BTreeMap::from([("countersign_tlog".to_owned(), lines)]) }
 }
 

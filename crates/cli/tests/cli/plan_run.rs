@@ -322,7 +322,10 @@ fn long_server_error_is_shown_cut() {
     bench.write("server.sh", SERVER.replace(lists, &format!("{lists} {long} ;;\n    *never*)")));
     let ran = run(&bench, &json!([search("x")]), &[]);
     ends(&ran, 1, "SERVER_ANSWER");
-    assert!(ran.err.contains(r"with an error: a\u{1b}[2Jbbb") && ran.err.len() < 400, "{ran:?}");
+    assert!(
+        ran.err.contains(r"error response to `tools/list`: a\u{1b}[2Jbbb") && ran.err.len() < 400,
+        "{ran:?}"
+    );
 }
 
 #[test]

@@ -240,7 +240,7 @@ fn attest_shows_the_signed_content() {
     let until = run.err.lines().find(|line| line.starts_with("until      ")).unwrap();
     assert!(until.contains("Z, and no longer than session \""), "{until}");
     let less = desk.attest(&[("--unbound", ""), ("--audience", "LEFT OUT"), ("--session", "LEFT OUT")]);
-    assert!(less.err.contains("nothing of the audience, the session"), "{}", less.err);
+    assert!(less.err.contains("It does not bind the audience, the session"), "{}", less.err);
 }
 
 #[test]

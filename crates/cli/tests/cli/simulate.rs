@@ -152,7 +152,7 @@ fn simulation_of_a_tampered_log_is_refused() {
     let command = format!("{SIMULATE} --registry reg.json");
     bench.fails(&format!("{command} --key log.vkey"), 3, "AUDIT_CORRUPT");
     let run = bench.run(&format!("{command} --json"));
-    assert!(run.code == 0 && run.err.starts_with("note: not verified"), "{run:?}");
+    assert!(run.code == 0 && run.err.starts_with("note: log not verified; "), "{run:?}");
     assert_eq!(json(&run)["verified"], false);
     // The checkpoints do not cover entries that follow the last one.
     bench.write(FIRST, &good);
