@@ -4,14 +4,12 @@
 
 use std::fs;
 use std::io::{self, Read, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_merkle::MerkleTree;
-
-use super::decision;
 use super::log_support::*;
+use super::side_files::{damage, log_of, record, segments, small, tree_of};
 use crate::segment::{checkpoint_line, side_name};
 use crate::*;
 
@@ -74,49 +72,13 @@ impl Disk for CountingDisk {
     }
 }
 
-fn small() -> LogOptions {
-    options().segment_bytes(80_000).durability(Durability::System)
-}
-
-fn record(log: &Log, calls: std::ops::Range<u64>) {
-    for n in calls {
-        log.record(&decision(&format!("call-{n}"))).unwrap();
-    }
-}
-
-/// Writes a log of several segments.
-fn log_of(records: u64) -> (tempfile::TempDir, PathBuf) {
-    let (keep, folder) = place();
-    let log = Log::open(&folder, small()).unwrap();
-    record(&log, 1..records + 1);
-    log.close().unwrap();
-    (keep, folder)
-}
-
-fn segments(folder: &Path) -> Vec<u64> {
-    crate::segment::list_segments(&FolderDisk::existing(folder).unwrap()).unwrap()
-}
-
 fn prover(folder: &Path) -> LogProver {
     LogProver::open(FolderDisk::existing(folder).unwrap(), &key(), &[]).unwrap()
-}
-
-fn tree_of(folder: &Path) -> MerkleTree {
-    read_log(folder).unwrap().map(|entry| entry.unwrap().leaf()).collect()
 }
 
 fn append(folder: &Path, bytes: &[u8]) {
     let path = segment(folder, segments(folder).pop().unwrap());
     fs::OpenOptions::new().append(true).open(path).unwrap().write_all(bytes).unwrap();
-}
-
-/// Changes one entry in the middle of a segment.
-fn damage(folder: &Path, first: u64) {
-    let path = segment(folder, first);
-    let mut bytes = fs::read(&path).unwrap();
-    let at = bytes.len() / 2;
-    bytes[at] ^= 1;
-    fs::write(path, bytes).unwrap();
 }
 
 #[test]

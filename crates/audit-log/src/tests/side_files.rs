@@ -12,7 +12,7 @@ use super::decision;
 use super::log_support::*;
 use crate::*;
 
-fn small() -> LogOptions {
+pub(super) fn small() -> LogOptions {
     options().segment_bytes(80_000).durability(Durability::System)
 }
 
@@ -21,14 +21,14 @@ fn id(n: u64) -> String {
 }
 
 /// Records the calls with these numbers.
-fn record(log: &Log, calls: std::ops::Range<u64>) {
+pub(super) fn record(log: &Log, calls: std::ops::Range<u64>) {
     for n in calls {
         log.record(&decision(&id(n))).unwrap();
     }
 }
 
 /// Writes a log of several segments.
-fn log_of(records: u64) -> (tempfile::TempDir, PathBuf) {
+pub(super) fn log_of(records: u64) -> (tempfile::TempDir, PathBuf) {
     let (keep, folder) = place();
     let log = Log::open(&folder, small()).unwrap();
     record(&log, 1..records + 1);
@@ -36,7 +36,7 @@ fn log_of(records: u64) -> (tempfile::TempDir, PathBuf) {
     (keep, folder)
 }
 
-fn tree_of(folder: &Path) -> MerkleTree {
+pub(super) fn tree_of(folder: &Path) -> MerkleTree {
     read_log(folder).unwrap().map(|entry| entry.unwrap().leaf()).collect()
 }
 
@@ -48,7 +48,7 @@ fn sides(folder: &Path) -> Vec<PathBuf> {
     sides
 }
 
-fn segments(folder: &Path) -> Vec<u64> {
+pub(super) fn segments(folder: &Path) -> Vec<u64> {
     crate::segment::list_segments(&FolderDisk::existing(folder).unwrap()).unwrap()
 }
 
@@ -413,7 +413,8 @@ fn later() -> LogOptions {
     options_with_state().segment_bytes(80_000).durability(Durability::System).verify_older_later()
 }
 
-fn damage(folder: &Path, first: u64) {
+/// Changes one entry in the middle of a segment.
+pub(super) fn damage(folder: &Path, first: u64) {
     let path = segment(folder, first);
     let mut bytes = fs::read(&path).unwrap();
     let at = bytes.len() / 2;
