@@ -20,24 +20,25 @@ use crate::bench::{Bench, Run};
 use crate::mcp::{Client, decision, gateway};
 use crate::quarantine::signals;
 
-const STORE: &str = "signals.sqlite";
+pub(crate) const STORE: &str = "signals.sqlite";
 const ORIGIN: &str = "example.com/log";
-const QUARANTINED: &str = "warning AGENT_QUARANTINED: agent bot is quarantined\n";
+pub(crate) const QUARANTINED: &str = "warning AGENT_QUARANTINED: agent bot is quarantined\n";
 
-fn quarantining() -> Bench {
+pub(crate) fn quarantining() -> Bench {
     let bench = gateway();
     signals(&bench, &format!("store = \"{STORE}\"\non_drop = \"quarantine\""));
     bench
 }
 
-fn refused(client: &mut Client, times: u32) {
+/// Makes the agent call an undisclosed tool `times` times.
+pub(crate) fn refused(client: &mut Client, times: u32) {
     for _ in 0..times {
         assert_eq!(decision(&client.call("wipe", json!({})))["code"], "UNDISCLOSED_TOOL");
     }
 }
 
 /// Runs one session of `times` refused calls. Returns its standard error.
-fn session(bench: &Bench, times: u32) -> String {
+pub(crate) fn session(bench: &Bench, times: u32) -> String {
     let mut client = Client::start(bench);
     refused(&mut client, times);
     let (code, told) = client.end();

@@ -8,36 +8,13 @@ use countersign_sqlite::SqliteStore;
 use countersign_tool_gate::Quarantines as _;
 use serde_json::{Value, json};
 
+use crate::alarm_state::{QUARANTINED, STORE, quarantining, refused, session};
 use crate::bench::Bench;
-use crate::mcp::{Client, decision, gateway};
+use crate::mcp::{Client, gateway};
 use crate::quarantine::{search, second, signals, standings};
 
-const STORE: &str = "signals.sqlite";
-const QUARANTINED: &str = "warning AGENT_QUARANTINED: agent bot is quarantined\n";
 const FLAGGED: &str =
     "warning AGENT_FLAGGED: the acceptance rate of agent bot has dropped; its calls are not blocked\n";
-
-fn quarantining() -> Bench {
-    let bench = gateway();
-    signals(&bench, &format!("store = \"{STORE}\"\non_drop = \"quarantine\""));
-    bench
-}
-
-/// Makes the agent call an undisclosed tool `times` times.
-fn refused(client: &mut Client, times: u32) {
-    for _ in 0..times {
-        assert_eq!(decision(&client.call("wipe", json!({})))["code"], "UNDISCLOSED_TOOL");
-    }
-}
-
-/// Runs one session of `times` such calls. Returns standard error.
-fn session(bench: &Bench, times: u32) -> String {
-    let mut client = Client::start(bench);
-    refused(&mut client, times);
-    let (code, told) = client.end();
-    assert_eq!(code, 0, "{told}");
-    told
-}
 
 fn quarantined(bench: &Bench) -> Value {
     let listed = bench.run(&format!("quarantine list --store {STORE} --json")).value();
