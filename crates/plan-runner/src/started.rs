@@ -31,7 +31,7 @@ const DROPPED: &str = "RUN_DROPPED";
 ///     while let Some(step) = started.next_step()? {
 ///         let (id, step) = (format!("step-{}", step.index()), step.step().clone());
 ///         let (server, name) = (step.tool().server().as_str(), step.tool().name().as_str());
-///         let call = ToolCall::new(&id, Some(server), name, step.args().as_str().as_bytes());
+///         let call = ToolCall::new(&id, server, name, step.args().as_str().as_bytes());
 ///         started.check(call)?.run_step(|args| tool(args.as_str().as_bytes()))?;
 ///         started.end_step();
 ///     }
