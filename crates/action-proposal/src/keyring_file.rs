@@ -91,7 +91,7 @@ fn read_keyring(json: &[u8], now: Option<Timestamp>) -> Result<EvidenceKeyring, 
     if json.len() > MAX_BYTES {
         return Err(too_large);
     }
-    let limits = Limits::default().with_max_bytes(MAX_BYTES).map_err(|_| too_large)?;
+    let limits = Limits::default().bytes(MAX_BYTES).map_err(|_| too_large)?;
     let canonical = read(json, Recipe::Jcs1, &limits).map_err(KeyringError::Json)?;
     let file = canonical.value();
     if file.kind() != Kind::Object {

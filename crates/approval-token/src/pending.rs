@@ -45,13 +45,13 @@ impl PendingApproval {
     /// Sets the end of the session that makes the call. A denial is in force until then; without a session end, until
     /// the question expires.
     #[must_use]
-    pub fn with_session_end(self, at: Timestamp) -> Self {
+    pub fn session_end(self, at: Timestamp) -> Self {
         Self { session_ends: Some(at), ..self }
     }
 
     /// Adds the gate's summary of the proposal that came with the call.
     #[must_use]
-    pub fn with_proposal(self, summary: ProposalSummary) -> Self {
+    pub fn summary(self, summary: ProposalSummary) -> Self {
         Self { proposal: Some(Box::new(summary)), ..self }
     }
 

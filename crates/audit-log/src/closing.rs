@@ -165,7 +165,7 @@ impl ClosingNote {
     pub fn verify(note: &str, key: &LogKey) -> Result<Self, ClosingError> {
         let opened = SignedNote::parse(note)?.open(std::slice::from_ref(key.verifier_key()))?;
         let text = opened.text().strip_suffix('\n').ok_or(ClosingError::Malformed)?;
-        let limits = Limits::default().with_max_bytes(1 << 20).map_err(|_| ClosingError::Malformed)?;
+        let limits = Limits::default().bytes(1 << 20).map_err(|_| ClosingError::Malformed)?;
         let json = read(text.as_bytes(), Recipe::Jcs1, &limits).map_err(|_| ClosingError::Malformed)?;
         let closing = Self::deserialize(json.value()).map_err(|_| ClosingError::Malformed)?;
         let is_canonical = to_canonical(&closing).is_ok_and(|canonical| canonical.bytes() == text.as_bytes());

@@ -135,8 +135,8 @@ impl LogStates {
 
     fn parse(bytes: &[u8]) -> Result<Self, LogStateError> {
         let malformed = |_| LogStateError::Malformed;
-        let limits = Limits::default().with_max_bytes(MAX_BYTES).map_err(malformed)?;
-        let limits = limits.with_max_width(MAX_BYTES).map_err(malformed)?;
+        let limits = Limits::default().bytes(MAX_BYTES).map_err(malformed)?;
+        let limits = limits.width(MAX_BYTES).map_err(malformed)?;
         let canonical = read(bytes, Recipe::Jcs1, &limits).map_err(|_| LogStateError::Malformed)?;
         let wire = WireStates::deserialize(canonical.value()).map_err(|_| LogStateError::Malformed)?;
         let is_sorted = wire.logs.is_sorted_by(|one, other| one.origin < other.origin);

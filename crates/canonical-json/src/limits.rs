@@ -31,7 +31,7 @@ countersign_core::coded!(LimitsError);
 ///
 /// ```
 /// use countersign_canonical_json::{Limits, Recipe, read};
-/// let flat = Limits::default().with_max_depth(1)?;
+/// let flat = Limits::default().depth(1)?;
 /// let refused = read(b"[[]]", Recipe::Jcs1, &flat);
 /// assert_eq!(refused.map_err(|e| (e.code(), e.offset())).err(), Some(("JSON_TOO_DEEP", 1)));
 /// # Ok::<(), countersign_canonical_json::LimitsError>(())
@@ -62,7 +62,7 @@ impl Limits {
     ///
     /// # Errors
     /// [`LimitsError`] above 256 MiB.
-    pub const fn with_max_bytes(self, bytes: usize) -> Result<Self, LimitsError> {
+    pub const fn bytes(self, bytes: usize) -> Result<Self, LimitsError> {
         if bytes > MAX_BYTES {
             return Err(LimitsError { what: "the byte limit", max: MAX_BYTES });
         }
@@ -73,7 +73,7 @@ impl Limits {
     ///
     /// # Errors
     /// [`LimitsError`] above 128.
-    pub const fn with_max_depth(self, depth: usize) -> Result<Self, LimitsError> {
+    pub const fn depth(self, depth: usize) -> Result<Self, LimitsError> {
         if depth > MAX_DEPTH {
             return Err(LimitsError { what: "the depth limit", max: MAX_DEPTH });
         }
@@ -84,7 +84,7 @@ impl Limits {
     ///
     /// # Errors
     /// [`LimitsError`] above 268,435,456.
-    pub const fn with_max_width(self, width: usize) -> Result<Self, LimitsError> {
+    pub const fn width(self, width: usize) -> Result<Self, LimitsError> {
         if width > MAX_BYTES {
             return Err(LimitsError { what: "the width limit", max: MAX_BYTES });
         }

@@ -114,7 +114,7 @@ fn bench_commit(criterion: &mut Criterion) -> Result<(), Failure> {
             b.iter_batched(|| plan.clone(), |plan| plan.commit(&Anything), BatchSize::PerIteration);
         });
         let text = plan.to_json();
-        let limits = PlanLimits::default().with_max_bytes(64 << 20)?.with_max_steps(count)?;
+        let limits = PlanLimits::default().bytes(64 << 20)?.steps(count)?;
         group.bench_function(format!("read {count} steps"), |b| {
             b.iter(|| Plan::from_json(black_box(text.as_bytes()), &limits));
         });

@@ -12,7 +12,7 @@ const STEP_DEPTH: usize = 3;
 ///
 /// ```
 /// use countersign_committed_plan::{PlanLimits, Step};
-/// let one = PlanLimits::default().with_max_steps(1)?;
+/// let one = PlanLimits::default().steps(1)?;
 /// let steps = br#"[{"tool":{"server":"s","name":"a"},"args":{}},{"tool":{"server":"s","name":"b"},"args":{}}]"#;
 /// let refused = Step::list_from_json(steps, &one);
 /// assert_eq!(refused.map_err(|error| error.code()).err(), Some("PLAN_LIMIT"));
@@ -29,7 +29,7 @@ pub struct PlanLimits {
 impl Default for PlanLimits {
     fn default() -> Self {
         let json = Limits::default();
-        let deep = json.with_max_depth(json.max_depth().saturating_add(STEP_DEPTH));
+        let deep = json.depth(json.max_depth().saturating_add(STEP_DEPTH));
         Self { json: deep.unwrap_or(json), steps: 1_024 }
     }
 }
@@ -39,8 +39,8 @@ impl PlanLimits {
     ///
     /// # Errors
     /// [`PlanError`] `PLAN_LIMIT_OUT_OF_RANGE` above 256 MiB.
-    pub fn with_max_bytes(self, bytes: usize) -> Result<Self, PlanError> {
-        let json = self.json.with_max_bytes(bytes).map_err(|_| PlanProblem::LimitRange)?;
+    pub fn bytes(self, bytes: usize) -> Result<Self, PlanError> {
+        let json = self.json.bytes(bytes).map_err(|_| PlanProblem::LimitRange)?;
         Ok(Self { json, ..self })
     }
 
@@ -48,12 +48,12 @@ impl PlanLimits {
     ///
     /// # Errors
     /// [`PlanError`] `PLAN_LIMIT_OUT_OF_RANGE` above 1,048,576.
-    pub fn with_max_steps(self, steps: usize) -> Result<Self, PlanError> {
+    pub fn steps(self, steps: usize) -> Result<Self, PlanError> {
         if steps > MAX_STEPS {
             return Err(PlanProblem::LimitRange.into());
         }
         let width = self.json.max_width().max(steps);
-        let json = self.json.with_max_width(width).map_err(|_| PlanProblem::LimitRange)?;
+        let json = self.json.width(width).map_err(|_| PlanProblem::LimitRange)?;
         Ok(Self { json, steps })
     }
 

@@ -69,7 +69,7 @@ impl Step {
     ///
     /// # Errors
     /// [`PlanError`] `PLAN_DESCRIPTION` above 1,024 bytes, or if it contains an invisible character.
-    pub fn with_description(self, description: &str) -> Result<Self, PlanError> {
+    pub fn describe(self, description: &str) -> Result<Self, PlanError> {
         if description.len() > MAX_DESCRIPTION_BYTES || description.chars().any(is_hidden) {
             return Err(PlanProblem::Description.into());
         }
@@ -80,7 +80,7 @@ impl Step {
     ///
     /// # Errors
     /// [`PlanError`] `PLAN_MAX_CALLS` for 0 or above 1,000.
-    pub fn with_max_calls(self, calls: u32) -> Result<Self, PlanError> {
+    pub fn calls(self, calls: u32) -> Result<Self, PlanError> {
         if calls == 0 || calls > MAX_CALLS {
             return Err(PlanProblem::MaxCalls.into());
         }
@@ -193,11 +193,11 @@ pub(crate) fn read_step(value: ValueRef<'_>) -> Result<Step, PlanError> {
     let args = value.get("args").ok_or(PlanProblem::Shape)?;
     let mut step = Step::from_value(tool, args, &open)?;
     if value.get("description").is_some() {
-        step = step.with_description(text(value, "description")?)?;
+        step = step.describe(text(value, "description")?)?;
     }
     if value.get("max_calls").is_some() {
         let calls = number(value, "max_calls")?;
-        step = step.with_max_calls(u32::try_from(calls).map_err(|_| PlanProblem::MaxCalls)?)?;
+        step = step.calls(u32::try_from(calls).map_err(|_| PlanProblem::MaxCalls)?)?;
     }
     Ok(step)
 }

@@ -131,7 +131,7 @@ impl CountersignBuilder {
     /// # Errors
     /// [`LoadError`]; nothing is allowed then, and the state file is as it was.
     pub fn load(self) -> Result<Countersign, LoadError> {
-        let max_bytes = self.options.max_bytes();
+        let max_bytes = self.options.envelope_bytes();
         let root = TrustRoot::from_json(&read(&self.trust_root, MAX_ROOT_BYTES)?)?;
         let bytes = read(&self.registry, max_bytes as u64)?;
         let now = self.clock.now().map_err(|_| LoadError::Clock)?;

@@ -381,8 +381,9 @@ fn load_registry(
     now: Timestamp,
 ) -> Result<Arc<CapabilityRegistry>, HostError> {
     let bytes = read_trusted_file(file, REGISTRY_BYTES)?;
-    let registry =
-        CapabilityRegistry::load(&bytes, root, marks, LoadOptions::new().with_max_age(max_age), now);
+    let mut options = LoadOptions::default();
+    options.max_age = max_age;
+    let registry = CapabilityRegistry::load(&bytes, root, marks, options, now);
     registry.map(Arc::new).map_err(|error| registry_failure(error).about(file.display()))
 }
 

@@ -57,12 +57,12 @@ impl Envelope {
     pub fn sign(payload_type: &str, payload: &[u8], keys: &[&SigningKey]) -> Self {
         let unsigned =
             Self { payload_type: payload_type.to_owned(), payload: payload.to_vec(), signatures: Vec::new() };
-        keys.iter().fold(unsigned, |envelope, key| envelope.with_signature(key))
+        keys.iter().fold(unsigned, |envelope, key| envelope.add_signature(key))
     }
 
     /// Adds one key's signature, unless the envelope has it already. Operators can thus sign one after another.
     #[must_use]
-    pub fn with_signature(mut self, key: &SigningKey) -> Self {
+    pub fn add_signature(mut self, key: &SigningKey) -> Self {
         let signature = key.sign(&self.signed_bytes());
         if self.signatures.iter().all(|entry| entry.signature != signature) {
             self.signatures.push(EnvelopeSignature { key_id: key.key_id().as_str().to_owned(), signature });
@@ -79,7 +79,7 @@ impl Envelope {
         if json.len() > max_bytes {
             return Err(too_large);
         }
-        let limits = Limits::default().with_max_bytes(max_bytes).map_err(|_| too_large)?;
+        let limits = Limits::default().bytes(max_bytes).map_err(|_| too_large)?;
         let canonical = read(json, Recipe::Jcs1, &limits).map_err(EnvelopeError::Json)?;
         let wire = WireEnvelope::deserialize(canonical.value()).map_err(|_| EnvelopeError::Malformed)?;
         wire.try_into()

@@ -105,7 +105,7 @@ impl fmt::Debug for ServerSecret {
 /// use countersign_keys::{Keyring, ServerSecret};
 /// let new = ServerSecret::new(KeyId::new("2026-02")?, &[2; 32])?;
 /// let old = ServerSecret::new(KeyId::new("2026-01")?, &[1; 32])?;
-/// let keyring = Keyring::new(new).with_accepted(old)?;
+/// let keyring = Keyring::new(new).accept(old)?;
 /// let keys = keyring.for_run(&RunId::new("run-7")?);
 /// assert_eq!(keys.active().0.as_str(), "2026-02");
 /// assert_eq!(keys.iter().count(), 2);
@@ -128,7 +128,7 @@ impl Keyring {
     ///
     /// # Errors
     /// [`KeyringError`] if the keyring has the id or the secret already, or is full.
-    pub fn with_accepted(mut self, secret: ServerSecret) -> Result<Self, KeyringError> {
+    pub fn accept(mut self, secret: ServerSecret) -> Result<Self, KeyringError> {
         if self.secrets().any(|known| known.id == secret.id) {
             return Err(KeyringError::DuplicateId);
         }

@@ -128,7 +128,7 @@ impl TrustRoot {
         if json.len() > MAX_BYTES {
             return Err(too_large);
         }
-        let limits = Limits::default().with_max_bytes(MAX_BYTES).map_err(|_| too_large)?;
+        let limits = Limits::default().bytes(MAX_BYTES).map_err(|_| too_large)?;
         let canonical = read(json, Recipe::Jcs1, &limits).map_err(RootError::Json)?;
         let format = canonical.value().get("format").and_then(|format| format.as_str());
         if format.is_some_and(|format| format != FORMAT) {

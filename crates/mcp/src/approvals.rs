@@ -68,10 +68,10 @@ impl CallApprovals {
     ) -> Result<FiledQuestion, PendingError> {
         let binding = request.binding();
         let is_known = self.store.get(&binding.call_id)?.is_some();
-        let mut wanted = PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?
-            .with_session_end(denial_ends);
+        let mut wanted =
+            PendingApproval::new(binding.clone(), request.args(), now, self.ttl)?.session_end(denial_ends);
         if let Some(proposal) = request.proposal() {
-            wanted = wanted.with_proposal(proposal.clone());
+            wanted = wanted.summary(proposal.clone());
         }
         let filed = match self.store.request(&wanted) {
             Ok(id) => Ok(FiledQuestion { is_new: !is_known && id == binding.call_id, id }),

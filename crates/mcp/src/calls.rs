@@ -75,7 +75,7 @@ fn guarded<T>(link: &Link, call: &HeldCall, work: impl FnOnce() -> T) -> Option<
 /// Returns whether a call must wait: for the definition of its tool, for the definitions of a plan's tools, or behind an
 /// earlier call that waits. A call that is refused at once does not wait.
 fn needs_list(link: &Link, call: &HeldCall) -> bool {
-    let is_plan = call.name == SUBMIT_PLAN && link.settings.plans().is_some();
+    let is_plan = call.name == SUBMIT_PLAN && link.settings.plans.is_some();
     let tool = ToolId::new(link.settings.server().as_str(), &call.name).ok();
     let is_disclosed = is_plan || tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool));
     if !is_disclosed || !link.gate.may_call() {
@@ -99,7 +99,7 @@ fn decide(link: &Link, call: &HeldCall) {
     let server = link.settings.server();
     let tool = ToolId::new(server.as_str(), &call.name).ok();
     if call.name == SUBMIT_PLAN {
-        if let Some(approvals) = link.settings.plans() {
+        if let Some(approvals) = link.settings.plans {
             return submit(link, call, approvals);
         }
         if tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool)) {

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use countersign_audit_log::Direction;
 use countersign_canonical_json::ValueRef;
@@ -85,7 +86,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
         link.listing.note(epoch, name.clone());
         tools.push(name);
     }
-    let own = link.settings.plans().filter(|_| is_alive && page == Page::First).map(|_| DEFINITION);
+    let own = link.settings.plans.filter(|_| is_alive && page == Page::First).map(|_| DEFINITION);
     Some(Reviewed { kept, own, tools, next: era_2025::next_page(result) })
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
     if !is_unknown(link, tool) {
         return;
     }
-    let wait = link.settings.limits().list_wait();
+    let wait = Duration::from_millis(link.settings.limits.list_wait.as_millis());
     if link.listing.is_paused(wait) {
         link.gate.forget_definition(tool);
         return;

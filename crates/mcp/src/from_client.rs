@@ -22,7 +22,7 @@ const ENVELOPE_DEPTH: usize = 16;
 
 /// Reads the client's lines until the stream ends, and passes the allowed ones.
 pub(crate) fn read_client(link: &Link, stream: impl Read) {
-    let bytes = link.settings.limits().client_line();
+    let bytes = link.settings.limits.client_line;
     let Ok(limits) = line_limits(bytes) else {
         return;
     };
@@ -41,7 +41,7 @@ pub(crate) fn read_client(link: &Link, stream: impl Read) {
 fn line_limits(bytes: usize) -> Result<Limits, LimitsError> {
     let limits = Limits::default();
     let depth = limits.max_depth().saturating_add(ENVELOPE_DEPTH);
-    limits.with_max_bytes(bytes)?.with_max_depth(depth)
+    limits.bytes(bytes)?.depth(depth)
 }
 
 fn client_line(link: &Link, line: &[u8], limits: &Limits) {
@@ -119,7 +119,7 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     if link.is_too_early(method) {
         return refuse(link, Some(id), Some(method), Fault::NotInitialized);
     }
-    let asked = match era_2025::client_request(method, link.settings.client_methods()) {
+    let asked = match era_2025::client_request(method, &link.settings.client_methods) {
         ClientRequest::Call => return call(link, message, id, method, params),
         ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
         ClientRequest::ListTools => {
@@ -204,7 +204,7 @@ fn notification(link: &Link, message: &Canonical, method: &str, params: Option<V
     if link.is_too_early(method) {
         return record(link, method, Fault::NotInitialized);
     }
-    match era_2025::client_notification(method, link.settings.client_methods()) {
+    match era_2025::client_notification(method, &link.settings.client_methods) {
         ClientNotification::Pass => {
             note_strange(link, method, params);
             link.send_to_server(passed(link, message, method, None));
@@ -278,7 +278,7 @@ fn passed(link: &Link, message: &Canonical, method: &str, wire: Option<(&[&str],
         strange.cut(&mut edits, &place);
     }
     if method == era_2025::INITIALIZE {
-        era_2025::narrow_client(&mut edits, &place, message.value(), link.settings.server_methods());
+        era_2025::narrow_client(&mut edits, &place, message.value(), &link.settings.server_methods);
     }
     if let Some((path, id)) = wire
         && let Some(old) = place.find(path)

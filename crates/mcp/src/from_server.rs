@@ -29,8 +29,8 @@ const MAX_REFUSALS: usize = 1_024;
 /// INVARIANT: this thread never waits for the server to read. A server that reads only after it has written would wait
 /// for the gateway while the gateway waits for it.
 pub(crate) fn read_server(link: &Link, stream: impl Read) {
-    let bytes = link.settings.limits().server_line();
-    let Ok(limits) = Limits::hard_caps().with_max_bytes(bytes) else {
+    let bytes = link.settings.limits.server_line;
+    let Ok(limits) = Limits::hard_caps().bytes(bytes) else {
         return;
     };
     let mut lines = LineReader::new(stream, bytes);
@@ -103,7 +103,7 @@ fn unreadable(link: &Link, line: Gleaned, fault: Fault) {
 fn request(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, method: &str) {
     let refused = if link.is_too_early(method) {
         Some(Fault::NotInitialized)
-    } else if era_2025::server_request_passes(method, link.settings.server_methods()) {
+    } else if era_2025::server_request_passes(method, &link.settings.server_methods) {
         link.server_asked.lock().open(id.clone(), ()).err()
     } else {
         Some(Fault::NotAllowed)
@@ -123,7 +123,7 @@ fn notification(link: &Link, line: &[u8], message: ValueRef<'_>, method: &str, p
     if link.is_too_early(method) {
         return link.record(Direction::ToClient, Some(method), Fault::NotInitialized);
     }
-    match era_2025::server_notification(method, link.settings.server_methods()) {
+    match era_2025::server_notification(method, &link.settings.server_methods) {
         ServerNotification::Pass => pass(link, line, message, Some(method), |_, _| {}),
         ServerNotification::ToolsChanged => {
             link.listing.forget();
@@ -203,7 +203,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         match page {
             Ok(_) if is_hello => pass_answer(link, line, message, &client, |edits, place| {
                 cut_look_alikes(link, edits, place, message);
-                era_2025::narrow_server(edits, place, message, link.settings.client_methods());
+                era_2025::narrow_server(edits, place, message, &link.settings.client_methods);
                 if dropped.is_some() {
                     era_2025::cut_instructions(edits, place);
                 }
@@ -233,7 +233,7 @@ fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &RequestPurpose) -> 
     let result = message.get("result");
     let error = message.get("error").filter(|error| era_2026::is_url_elicitation(*error));
     result.is_some_and(|result| era_2026::is_unfinished(result) || is_call && era_2026::is_task(result))
-        || error.is_some() && !era_2025::may_elicit(link.settings.server_methods())
+        || error.is_some() && !era_2025::may_elicit(&link.settings.server_methods)
 }
 
 /// Records the outcome of a call. For a step of the plan, the digest of its result is kept until the plan is finished.

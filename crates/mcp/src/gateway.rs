@@ -207,7 +207,7 @@ impl Gateway {
         server_in: impl Write + Send + 'static,
         server_out: impl Read + Send + 'static,
     ) -> Result<GatewayEnd, GatewayError> {
-        let drain = self.parts.settings.limits().drain();
+        let drain = Duration::from_millis(self.parts.settings.limits.drain.as_millis());
         let bits = getrandom::u64().map_err(|_| GatewayError::Random)?;
         let link = Arc::new(Link::new(self.parts, &format!("{bits:016x}")));
         self.stop.runs(&link);

@@ -6,7 +6,7 @@
 //! from the call that the gate accepted. A list of tools shows only the tools that the session discloses. Results
 //! reach the client byte for byte as the server wrote them.
 //!
-//! A session can start with a plan, and a client can submit one ([`GatewaySettings::with_plans`]). The gate then accepts
+//! A session can start with a plan, and a client can submit one ([`GatewaySettings::plans()`]). The gate then accepts
 //! the plan's next call and no other. The gateway finishes the plan when it has no call left, so the log records that its
 //! root was recomputed. The gateway cannot blind the client's planner: the client receives each result at once, and for
 //! that reason the plan's trace is not sent to it again. The client still cannot act on a result outside the plan.

@@ -170,9 +170,9 @@ pub(crate) struct LinkParts {
 impl Link {
     /// Creates the shared state. `prefix` begins the ids of requests towards the server.
     pub(crate) fn new(parts: LinkParts, prefix: &str) -> Self {
-        let limits = *parts.settings.limits();
-        let refused = parts.gate.refused_messages(parts.settings.refused_messages());
-        let ttl = parts.settings.approval_ttl();
+        let limits = parts.settings.limits;
+        let refused = parts.gate.refused_messages(parts.settings.refused_messages);
+        let ttl = parts.settings.approval_ttl;
         let approvals = parts.pending.map(|store| CallApprovals::new(store, ttl));
         let contract_news = Mutex::new(AnnouncedContract::of(&parts.gate));
         Self {
@@ -190,12 +190,12 @@ impl Link {
             renewal: parts.renewal,
             contract_news,
             latest: AtomicU64::new(0),
-            asked: Mutex::new(Requests::new(prefix, limits.outstanding())),
-            server_asked: Mutex::new(Table::new(limits.outstanding())),
+            asked: Mutex::new(Requests::new(prefix, limits.outstanding)),
+            server_asked: Mutex::new(Table::new(limits.outstanding)),
             listing: Listing::default(),
             last_step: Mutex::new(parts.last_step),
-            calls: Queue::new(limits.client_line().saturating_mul(2)),
-            unlisted: Queue::new(limits.client_line().saturating_mul(2)),
+            calls: Queue::new(limits.client_line.saturating_mul(2)),
+            unlisted: Queue::new(limits.client_line.saturating_mul(2)),
             to_client: Queue::new(OUTPUT_ROOM),
             to_server: Queue::new(OUTPUT_ROOM),
             life: Mutex::default(),

@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use countersign_core::{Millis, ServerName};
 use countersign_tool_gate::{PLAN_TOOL, RefusalRate};
@@ -29,12 +28,12 @@ const MAX_METHOD_BYTES: usize = 128;
 #[derive(Clone, Debug)]
 pub struct GatewaySettings {
     server: ServerName,
-    client_methods: BTreeSet<Box<str>>,
-    server_methods: BTreeSet<Box<str>>,
-    limits: GatewayLimits,
-    approval_ttl: Millis,
-    plans: Option<PlanApprovals>,
-    refused_messages: RefusalRate,
+    pub(crate) client_methods: BTreeSet<Box<str>>,
+    pub(crate) server_methods: BTreeSet<Box<str>>,
+    pub(crate) limits: GatewayLimits,
+    pub(crate) approval_ttl: Millis,
+    pub(crate) plans: Option<PlanApprovals>,
+    pub(crate) refused_messages: RefusalRate,
 }
 
 /// Which submitted plans need an approval as a whole. An amendment always does.
@@ -83,7 +82,7 @@ impl GatewaySettings {
 
     /// Sets the limits.
     #[must_use]
-    pub const fn with_limits(mut self, limits: GatewayLimits) -> Self {
+    pub const fn limits(mut self, limits: GatewayLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -92,7 +91,7 @@ impl GatewaySettings {
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for zero or above 30 days.
-    pub fn with_approval_ttl(mut self, ttl: Millis) -> Result<Self, SettingsError> {
+    pub fn approval_ttl(mut self, ttl: Millis) -> Result<Self, SettingsError> {
         self.approval_ttl = within_time("the time to approve, in milliseconds,", ttl, MAX_TTL)?;
         Ok(self)
     }
@@ -100,7 +99,7 @@ impl GatewaySettings {
     /// Sets the rate up to which refused messages other than calls are recorded individually: by default 50, then 5 a second
     /// ([`RefusalRate::MESSAGES`]). All others are counted in one entry at least every 10 s.
     #[must_use]
-    pub const fn with_refused_messages(mut self, rate: RefusalRate) -> Self {
+    pub const fn refused_messages(mut self, rate: RefusalRate) -> Self {
         self.refused_messages = rate;
         self
     }
@@ -109,7 +108,7 @@ impl GatewaySettings {
     ///
     /// # Errors
     /// [`SettingsError::Server`] if the server is called `countersign`: an approver could not distinguish a plan from a call.
-    pub fn with_plans(mut self, approvals: PlanApprovals) -> Result<Self, SettingsError> {
+    pub fn plans(mut self, approvals: PlanApprovals) -> Result<Self, SettingsError> {
         if self.server.as_str() == PLAN_TOOL.0 {
             return Err(SettingsError::Server);
         }
@@ -121,30 +120,6 @@ impl GatewaySettings {
     #[must_use]
     pub const fn server(&self) -> &ServerName {
         &self.server
-    }
-
-    pub(crate) const fn client_methods(&self) -> &BTreeSet<Box<str>> {
-        &self.client_methods
-    }
-
-    pub(crate) const fn server_methods(&self) -> &BTreeSet<Box<str>> {
-        &self.server_methods
-    }
-
-    pub(crate) const fn limits(&self) -> &GatewayLimits {
-        &self.limits
-    }
-
-    pub(crate) const fn plans(&self) -> Option<PlanApprovals> {
-        self.plans
-    }
-
-    pub(crate) const fn refused_messages(&self) -> RefusalRate {
-        self.refused_messages
-    }
-
-    pub(crate) const fn approval_ttl(&self) -> Millis {
-        self.approval_ttl
     }
 }
 
@@ -159,11 +134,11 @@ fn check_method(method: &str) -> Result<Box<str>, SettingsError> {
 /// While a line is read, the gateway may hold about 25 bytes for each byte of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewayLimits {
-    client_line: usize,
-    server_line: usize,
-    outstanding: usize,
-    list_wait: Millis,
-    drain: Millis,
+    pub(crate) client_line: usize,
+    pub(crate) server_line: usize,
+    pub(crate) outstanding: usize,
+    pub(crate) list_wait: Millis,
+    pub(crate) drain: Millis,
 }
 
 /// 4 MiB for a client's line (four times the arguments' limit), 16 MiB for a server's (images come as base64), 1,024
@@ -187,7 +162,7 @@ impl GatewayLimits {
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for 0 or above 256 MiB.
-    pub fn with_client_line(self, bytes: usize) -> Result<Self, SettingsError> {
+    pub fn client_line(self, bytes: usize) -> Result<Self, SettingsError> {
         Ok(Self { client_line: within("the client line limit", bytes, MAX_LINE)?, ..self })
     }
 
@@ -195,7 +170,7 @@ impl GatewayLimits {
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for 0 or above 256 MiB.
-    pub fn with_server_line(self, bytes: usize) -> Result<Self, SettingsError> {
+    pub fn server_line(self, bytes: usize) -> Result<Self, SettingsError> {
         Ok(Self { server_line: within("the server line limit", bytes, MAX_LINE)?, ..self })
     }
 
@@ -203,7 +178,7 @@ impl GatewayLimits {
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for 0 or above 65,536.
-    pub fn with_outstanding(self, requests: usize) -> Result<Self, SettingsError> {
+    pub fn outstanding(self, requests: usize) -> Result<Self, SettingsError> {
         Ok(Self {
             outstanding: within("the limit of outstanding requests", requests, MAX_OUTSTANDING)?,
             ..self
@@ -214,7 +189,7 @@ impl GatewayLimits {
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for zero or above one hour.
-    pub fn with_list_wait(self, wait: Millis) -> Result<Self, SettingsError> {
+    pub fn list_wait(self, wait: Millis) -> Result<Self, SettingsError> {
         Ok(Self {
             list_wait: within_time("the wait for the tool list, in milliseconds,", wait, MAX_WAIT)?,
             ..self
@@ -225,28 +200,8 @@ impl GatewayLimits {
     ///
     /// # Errors
     /// [`SettingsError::Limit`] for zero or above one hour.
-    pub fn with_drain(self, wait: Millis) -> Result<Self, SettingsError> {
+    pub fn drain(self, wait: Millis) -> Result<Self, SettingsError> {
         Ok(Self { drain: within_time("the drain time, in milliseconds,", wait, MAX_WAIT)?, ..self })
-    }
-
-    pub(crate) const fn client_line(&self) -> usize {
-        self.client_line
-    }
-
-    pub(crate) const fn server_line(&self) -> usize {
-        self.server_line
-    }
-
-    pub(crate) const fn outstanding(&self) -> usize {
-        self.outstanding
-    }
-
-    pub(crate) const fn list_wait(&self) -> Duration {
-        Duration::from_millis(self.list_wait.as_millis())
-    }
-
-    pub(crate) const fn drain(&self) -> Duration {
-        Duration::from_millis(self.drain.as_millis())
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) const DEFINITION: &str = concat!(
 pub fn read_plan(json: &[u8], server: &ServerName, context: PlanContext) -> Result<Plan, StartPlanError> {
     let limits = PlanLimits::default();
     let inner = Limits::default();
-    let deep = inner.with_max_depth(inner.max_depth().saturating_add(ENVELOPE_DEPTH)).unwrap_or(inner);
+    let deep = inner.depth(inner.max_depth().saturating_add(ENVELOPE_DEPTH)).unwrap_or(inner);
     let message =
         read(json, Recipe::Jcs1, &deep).map_err(|error| PlanError::from(PlanProblem::from(error)))?;
     let value = message.value();

@@ -48,7 +48,7 @@ impl PlanText {
     /// # Errors
     /// [`PlanTextError`] if the text is too long, or has a plan token but is not a plan.
     pub fn parse(text: &str, limits: &RunLimits) -> Result<Option<Self>, PlanTextError> {
-        if text.len() > limits.text_bytes() {
+        if text.len() > limits.text_bytes {
             return Err(PlanTextProblem::TooLarge.into());
         }
         let Some((before, after)) = text.split_once(PLAN_TOKEN) else {
@@ -72,7 +72,7 @@ impl PlanText {
         let goal = text(plan, "goal")?.into();
         let steps = plan.get("steps").filter(|steps| steps.kind() == Kind::Array);
         let steps = steps.ok_or(PlanTextProblem::Shape)?;
-        if steps.is_empty() || steps.len() > limits.steps() {
+        if steps.is_empty() || steps.len() > limits.steps {
             return Err(PlanTextProblem::Steps.into());
         }
         let steps = (1..).zip(steps.elements()).map(|(id, step)| {
@@ -183,8 +183,8 @@ impl PlanTextStep {
     fn to_step(&self, contract: &SessionContract) -> Result<Step, PlanTextProblem> {
         let tool = self.tool.resolve(contract).ok_or(PlanTextProblem::UnknownTool)?;
         Step::new(tool, self.args.bytes(), &[])
-            .and_then(|step| step.with_description(&self.description))
-            .and_then(|step| step.with_max_calls(self.max_calls))
+            .and_then(|step| step.describe(&self.description))
+            .and_then(|step| step.calls(self.max_calls))
             .map_err(PlanTextProblem::Step)
     }
 

@@ -94,7 +94,7 @@ impl TurnText {
     /// # Errors
     /// [`TurnTextError`] if the text is not a turn.
     pub fn parse(text: &str, limits: &RunLimits) -> Result<Self, TurnTextError> {
-        if text.len() > limits.text_bytes() {
+        if text.len() > limits.text_bytes {
             return Err(TurnTextError::TooLarge);
         }
         let (thought, rest) = line(text.trim_start(), "Thought:").ok_or(TurnTextError::Thought)?;

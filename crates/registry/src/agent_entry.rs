@@ -46,14 +46,14 @@ impl Capabilities {
 
     /// Adds the kinds of output that the agent can produce.
     #[must_use]
-    pub fn with_output_tags(mut self, tags: impl IntoIterator<Item = OutputTag>) -> Self {
+    pub fn output_tags(mut self, tags: impl IntoIterator<Item = OutputTag>) -> Self {
         self.output_tags.extend(tags);
         self
     }
 
     /// Sets the call limits of a session.
     #[must_use]
-    pub const fn with_limits(mut self, limits: Limits) -> Self {
+    pub const fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }

@@ -36,7 +36,7 @@ impl AgentClaims {
     #[must_use]
     pub fn from_json(bytes: &[u8]) -> Self {
         let mut claims = Self { digest: Digest::of(bytes), tools: Vec::new(), tags: Vec::new() };
-        let limits = Limits::default().with_max_bytes(MAX_READ_BYTES).unwrap_or_default();
+        let limits = Limits::default().bytes(MAX_READ_BYTES).unwrap_or_default();
         if let Ok(canonical) = read(bytes, Recipe::Rfc8785, &limits) {
             let value = canonical.value();
             claims.tools = names(value.get("tools"));

@@ -159,9 +159,10 @@ impl RegistryDraft {
     ///
     /// # Errors
     /// [`ContentError`] when the version is 0 or above 2^53 - 1.
-    pub fn with_version(self, version: u64) -> Result<Self, ContentError> {
+    pub fn set_version(&mut self, version: u64) -> Result<(), ContentError> {
         Self::new(version)?;
-        Ok(Self { version, ..self })
+        self.version = version;
+        Ok(())
     }
 
     /// The version.

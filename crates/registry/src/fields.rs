@@ -19,9 +19,9 @@ const MAX_DEPTH: usize = 64;
 
 /// Limits for drafts and payloads: deeper and larger than for a call's arguments.
 pub(crate) fn json_limits() -> JsonLimits {
-    let limits = JsonLimits::default().with_max_bytes(MAX_BYTES);
+    let limits = JsonLimits::default().bytes(MAX_BYTES);
     // INVARIANT: both lie below the reader's hard caps. If not, the tighter default applies and refuses.
-    limits.and_then(|limits| limits.with_max_depth(MAX_DEPTH)).unwrap_or_default()
+    limits.and_then(|limits| limits.depth(MAX_DEPTH)).unwrap_or_default()
 }
 
 /// Reads an optional member that is present. `null` is refused: absence has one spelling.

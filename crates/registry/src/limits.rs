@@ -39,23 +39,12 @@ impl Limits {
         Self { max_calls: None, rate: None }
     }
 
-    /// Sets the maximum number of calls in a session.
+    /// Creates limits of the calls in a session, and of the calls within a time window.
     ///
     /// # Errors
-    /// [`LimitError::Calls`] outside 1 to 100,000.
-    pub const fn with_max_calls(mut self, calls: u32) -> Result<Self, LimitError> {
-        match CallCount::new(calls) {
-            Ok(count) => self.max_calls = Some(count),
-            Err(error) => return Err(error),
-        }
-        Ok(self)
-    }
-
-    /// Sets the maximum number of calls within a time window.
-    #[must_use]
-    pub const fn with_rate(mut self, rate: Rate) -> Self {
-        self.rate = Some(rate);
-        self
+    /// [`LimitError::Calls`] if `max_calls` is outside 1 to 100,000.
+    pub fn new(max_calls: Option<u32>, rate: Option<Rate>) -> Result<Self, LimitError> {
+        Ok(Self { max_calls: max_calls.map(CallCount::new).transpose()?, rate })
     }
 
     /// Maximum number of calls in a session.

@@ -17,70 +17,39 @@ use crate::wire::{PAYLOAD_TYPE, WireRegistry};
 pub(crate) const MAX_TRIES: usize = 8;
 
 /// Limits of a registry's size, age and clock skew.
+///
+/// ```
+/// use countersign_core::Millis;
+/// let mut options = countersign_registry::LoadOptions::default();
+/// options.max_age = Millis::from_secs(7 * 86_400);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoadOptions {
-    max_age: Millis,
-    skew: Millis,
-    max_bytes: usize,
+    /// Longest age of a snapshot, from its time of issue. An attacker may withhold newer registries; the age bounds that
+    /// time.
+    pub max_age: Millis,
+    /// Allowed clock skew.
+    pub skew: Millis,
+    /// Largest envelope, in bytes. A value above 16 MiB counts as 16 MiB.
+    pub max_bytes: usize,
+}
+
+/// Largest envelope, in bytes.
+const MAX_BYTES: usize = 16 << 20;
+
+/// An age of 30 days (a usual signing interval), one minute of clock skew, 16 MiB.
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { max_age: Millis::from_secs(2_592_000), skew: Millis::from_secs(60), max_bytes: MAX_BYTES }
+    }
 }
 
 impl LoadOptions {
-    /// Largest envelope, in bytes.
-    const MAX_BYTES: usize = 16 << 20;
-
-    /// Default of the longest age of a snapshot.
-    const DEFAULT_MAX_AGE: Millis = Millis::from_secs(2_592_000);
-
-    /// Default limits: an age of 30 days (a usual signing interval), one minute of clock skew, 16 MiB.
+    /// Largest envelope that is read, in bytes.
     #[must_use]
-    pub const fn new() -> Self {
-        Self { max_age: Self::DEFAULT_MAX_AGE, skew: Millis::from_secs(60), max_bytes: Self::MAX_BYTES }
-    }
-
-    /// Sets the longest age of a snapshot, from its time of issue. An attacker may withhold newer registries; the age
-    /// bounds that time.
-    #[must_use]
-    pub const fn with_max_age(mut self, max_age: Millis) -> Self {
-        self.max_age = max_age;
-        self
-    }
-
-    /// Sets the allowed clock skew.
-    #[must_use]
-    pub const fn with_skew(mut self, skew: Millis) -> Self {
-        self.skew = skew;
-        self
-    }
-
-    /// Sets the largest envelope, in bytes. Values above 16 MiB count as 16 MiB.
-    #[must_use]
-    pub const fn with_max_bytes(mut self, max_bytes: usize) -> Self {
-        self.max_bytes = if max_bytes > Self::MAX_BYTES { Self::MAX_BYTES } else { max_bytes };
-        self
-    }
-
-    /// Longest age of a snapshot.
-    #[must_use]
-    pub const fn max_age(&self) -> Millis {
-        self.max_age
-    }
-
-    /// Allowed clock skew.
-    #[must_use]
-    pub const fn skew(&self) -> Millis {
-        self.skew
-    }
-
-    /// Largest envelope, in bytes.
-    #[must_use]
-    pub const fn max_bytes(&self) -> usize {
-        self.max_bytes
-    }
-}
-
-impl Default for LoadOptions {
-    fn default() -> Self {
-        Self::new()
+    pub fn envelope_bytes(&self) -> usize {
+        self.max_bytes.min(MAX_BYTES)
     }
 }
 

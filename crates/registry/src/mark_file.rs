@@ -93,8 +93,8 @@ struct WireMark {
 }
 
 fn parse(bytes: &[u8]) -> Result<Mark, MarkError> {
-    let limits = Limits::default().with_max_bytes(MAX_BYTES).map_err(|_| MarkError::Corrupt)?;
-    let limits = limits.with_max_width(MAX_BYTES).map_err(|_| MarkError::Corrupt)?;
+    let limits = Limits::default().bytes(MAX_BYTES).map_err(|_| MarkError::Corrupt)?;
+    let limits = limits.width(MAX_BYTES).map_err(|_| MarkError::Corrupt)?;
     let canonical = read(bytes, Recipe::Jcs1, &limits).map_err(|_| MarkError::Corrupt)?;
     let wire = WireMark::deserialize(canonical.value()).map_err(|_| MarkError::Corrupt)?;
     if wire.format != FORMAT || wire.version == 0 || wire.version > MAX_VERSION {

@@ -50,7 +50,7 @@ impl CapabilityRegistry {
     ) -> Result<Self, RegistryError> {
         let (snapshot, stored) = accept(bytes, root, &*marks, None, &options, now)?;
         stored?;
-        let view = RegistryView::new(Arc::new(snapshot), None, Arc::default(), options.max_age());
+        let view = RegistryView::new(Arc::new(snapshot), None, Arc::default(), options.max_age);
         Ok(Self {
             view: ArcSwap::from_pointee(view),
             marks,
@@ -128,7 +128,7 @@ impl CapabilityRegistry {
         file.look(now, pending, |attempt| match attempt {
             LoadAttempt::Confirm => Ok(self.confirm(now)?),
             LoadAttempt::Read(path) => {
-                let max = u64::try_from(self.options.max_bytes()).unwrap_or(u64::MAX);
+                let max = u64::try_from(self.options.envelope_bytes()).unwrap_or(u64::MAX);
                 Ok(self.reload(&read_trusted(path, max)?, now)?)
             }
         });
@@ -137,7 +137,7 @@ impl CapabilityRegistry {
     /// Puts a snapshot into force and keeps this process's revocations. Requires the lock.
     fn put(&self, snapshot: Arc<RegistrySnapshot>, pending: Option<Arc<PendingRegistry>>) {
         let revoked = Arc::clone(self.view.load().revoked());
-        self.view.store(Arc::new(RegistryView::new(snapshot, pending, revoked, self.options.max_age())));
+        self.view.store(Arc::new(RegistryView::new(snapshot, pending, revoked, self.options.max_age)));
     }
 
     /// Replaces the trust root for registries loaded from now on. Returns its version.
@@ -186,7 +186,7 @@ impl CapabilityRegistry {
         let mut revoked: BTreeSet<AgentId> = (**view.revoked()).clone();
         revoked.insert(agent.clone());
         let (snapshot, pending) = (Arc::clone(view.snapshot_arc()), view.pending().cloned());
-        let view = RegistryView::new(snapshot, pending, Arc::new(revoked), self.options.max_age());
+        let view = RegistryView::new(snapshot, pending, Arc::new(revoked), self.options.max_age);
         self.view.store(Arc::new(view));
         drop(turn);
     }

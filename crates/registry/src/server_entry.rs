@@ -20,24 +20,11 @@ pub struct ServerEntry {
 }
 
 impl ServerEntry {
-    /// Starts an entry without instructions and info.
+    /// Creates an entry. The server's instructions are pinned verbatim. Its `serverInfo`, an object, has no effect on
+    /// decisions.
     #[must_use]
-    pub const fn new(server: ServerName) -> Self {
-        Self { server, instructions: None, info: None }
-    }
-
-    /// Pins the server's instructions, verbatim.
-    #[must_use]
-    pub fn with_instructions(mut self, instructions: &str) -> Self {
-        self.instructions = Some(instructions.to_owned());
-        self
-    }
-
-    /// Adds the server's `serverInfo`, an object. It has no effect on decisions.
-    #[must_use]
-    pub fn with_info(mut self, info: Value) -> Self {
-        self.info = Some(info);
-        self
+    pub const fn new(server: ServerName, instructions: Option<String>, info: Option<Value>) -> Self {
+        Self { server, instructions, info }
     }
 
     /// Name of the server.

@@ -184,49 +184,49 @@ pub struct ToolEntryBuilder {
 
 impl ToolEntryBuilder {
     /// Sets whether a call must restate the pinned goal.
-    pub const fn with_ask(mut self, rule: AskRule) -> Self {
+    pub const fn ask(mut self, rule: AskRule) -> Self {
         self.ask = rule;
         self
     }
 
     /// Sets whether a call needs evidence.
-    pub const fn with_evidence(mut self, rule: EvidenceRule) -> Self {
+    pub const fn evidence(mut self, rule: EvidenceRule) -> Self {
         self.evidence = rule;
         self
     }
 
     /// Sets whether a call must be a step of a committed plan.
-    pub const fn with_plan(mut self, rule: PlanRule) -> Self {
+    pub const fn plan(mut self, rule: PlanRule) -> Self {
         self.plan = rule;
         self
     }
 
     /// Pins the tool's definition at its server.
-    pub const fn with_definition(mut self, digest: Digest) -> Self {
+    pub const fn definition(mut self, digest: Digest) -> Self {
         self.definition = Some(digest);
         self
     }
 
     /// Adds the tool as its server lists it, for the person who signs.
-    pub fn with_listed(mut self, tool: ListedTool) -> Self {
+    pub fn as_listed(mut self, tool: ListedTool) -> Self {
         self.as_listed = Some(tool);
         self
     }
 
     /// Adds a restriction of an argument beyond the schema.
-    pub fn with_constraint(mut self, constraint: Constraint) -> Self {
+    pub fn constraint(mut self, constraint: Constraint) -> Self {
         self.constraints.push(constraint);
         self
     }
 
     /// Marks an argument as data, which a plan may leave open.
-    pub fn with_data_arg(mut self, place: ArgPlace) -> Self {
+    pub fn data_arg(mut self, place: ArgPlace) -> Self {
         self.data_args.push(place);
         self
     }
 
     /// Sets the call limits of a session for this tool.
-    pub const fn with_limits(mut self, limits: Limits) -> Self {
+    pub const fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }

@@ -119,7 +119,7 @@ const TIMES: u32 = 1_000;
 /// A plan of 16 steps, each of them the same call.
 fn plan(gate: &ToolGate, args: &[u8]) -> Plan {
     let tool = ToolId::new("desk", "search").unwrap();
-    let step = Step::new(tool, args, &[]).unwrap().with_max_calls(TIMES).unwrap();
+    let step = Step::new(tool, args, &[]).unwrap().calls(TIMES).unwrap();
     Plan::new(gate.plan_context().unwrap(), vec![step; 16]).unwrap()
 }
 

@@ -71,8 +71,8 @@ fn malformed(gate: &GateParts, call_id: &str, reason: &str) -> Rejection {
 /// deep.
 fn around(args: Limits) -> Limits {
     let bytes = args.max_bytes().saturating_mul(2).saturating_add(64 << 10);
-    let wider = args.with_max_depth(args.max_depth().saturating_add(2)).unwrap_or(args);
-    wider.with_max_bytes(bytes).unwrap_or(wider)
+    let wider = args.depth(args.max_depth().saturating_add(2)).unwrap_or(args);
+    wider.bytes(bytes).unwrap_or(wider)
 }
 
 /// Returns the id and name of a tool call; `None` if two readers could take it for two different calls.

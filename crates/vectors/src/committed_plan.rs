@@ -72,9 +72,9 @@ fn steps() -> Vec<Step> {
     vec![
         step("search", r#"{"query":"ticket 7","limit":10}"#),
         step("refund", r#"{"amount":10,"to":{"name":"bob","iban":"NO93"},"note":"<DYNAMIC>"}"#)
-            .with_max_calls(2)
+            .calls(2)
             .unwrap(),
-        step("send", r#"{"to":"bob@example.com","body":"<DYNAMIC>"}"#).with_description("say so").unwrap(),
+        step("send", r#"{"to":"bob@example.com","body":"<DYNAMIC>"}"#).describe("say so").unwrap(),
     ]
 }
 

@@ -35,7 +35,7 @@ fn loaded() -> CapabilityRegistry {
     let root = TrustRoot::new(1, 2, keys.iter().map(SigningKey::verifying_key)).unwrap();
     let signed = draft().sign(at(0), at(7 * 86_400_000), &[&keys[0], &keys[1]]).unwrap().to_json();
     let marks = Arc::new(MemoryHighWater::new());
-    CapabilityRegistry::load(signed.as_bytes(), &root, marks, LoadOptions::new(), at(60_000)).unwrap()
+    CapabilityRegistry::load(signed.as_bytes(), &root, marks, LoadOptions::default(), at(60_000)).unwrap()
 }
 
 fn entry<T: serde::Serialize>(about: &str, label: &str, entry: &T) -> Value {

@@ -158,7 +158,7 @@ fn signers(
 
 fn json_limits() -> Limits {
     // INVARIANT: below the reader's hard cap. If not, the tighter default applies and refuses.
-    Limits::default().with_max_bytes(MAX_BYTES).unwrap_or_default()
+    Limits::default().bytes(MAX_BYTES).unwrap_or_default()
 }
 
 #[derive(Deserialize)]

@@ -139,7 +139,7 @@ fn a_run_and_a_key_id_cannot_lend_each_other_letters() {
 #[test]
 fn only_active_and_accepted_keys_verify() {
     let run = RunId::new("run-1").unwrap();
-    let rotated = Keyring::new(secret("k2", 2)).with_accepted(secret("k1", 1)).unwrap().for_run(&run);
+    let rotated = Keyring::new(secret("k2", 2)).accept(secret("k1", 1)).unwrap().for_run(&run);
     let retired = Keyring::new(secret("k2", 2)).for_run(&run);
     let renamed = Keyring::new(secret("k9", 1)).for_run(&run);
     let verify = |keys: &RunKeys| verify(&token("c", "t"), keys, &full("c"), at(1_000_000), &STRICT);

@@ -60,11 +60,11 @@ fn arguments_must_match_the_binding() {
 fn a_pending_approval_is_read_through_the_same_checks() {
     let json = serde_json::to_string(&pending("c", 1_000)).unwrap();
     assert_eq!(serde_json::from_str::<PendingApproval>(&json).unwrap(), pending("c", 1_000));
-    let ending = pending("c", 1_000).with_session_end(at(90_000));
+    let ending = pending("c", 1_000).session_end(at(90_000));
     let of_ending = serde_json::to_string(&ending).unwrap();
     assert_eq!(serde_json::from_str::<PendingApproval>(&of_ending).unwrap(), ending);
     assert_eq!((pending("c", 1_000).denied_until(), ending.denied_until()), (at(61_000), at(90_000)));
-    assert_eq!(pending("c", 1_000).with_session_end(at(9)).denied_until(), at(61_000));
+    assert_eq!(pending("c", 1_000).session_end(at(9)).denied_until(), at(61_000));
     for bad in [
         json.replace(r#"\"amount\":10"#, r#"\"amount\":11"#),
         json.replace(r#"{\"amount\":10"#, r#"{ \"amount\":10"#),
@@ -91,7 +91,7 @@ fn summary() -> ProposalSummary {
 
 #[test]
 fn pending_approval_keeps_its_proposal_summary() {
-    let asked = pending("c", 1_000).with_proposal(summary());
+    let asked = pending("c", 1_000).summary(summary());
     let json = serde_json::to_string(&asked).unwrap();
     let read: PendingApproval = serde_json::from_str(&json).unwrap();
     assert_eq!((read.proposal(), &read), (Some(&summary()), &asked));
@@ -132,7 +132,7 @@ fn a_summary_of_the_largest_proposal_is_bounded() {
 
 #[test]
 fn a_pending_approval_is_printed_without_its_arguments() {
-    let shown = format!("{:?}", pending("c", 0).with_proposal(summary()));
+    let shown = format!("{:?}", pending("c", 0).summary(summary()));
     assert!(!shown.contains("amount") && !shown.contains("bob"));
 }
 
@@ -261,7 +261,7 @@ fn session_cannot_exceed_its_share() {
 fn sixty_four_denials_end_a_sessions_questions() {
     let store = MemoryPendingApprovals::new();
     let ask = |n: u64, session: &str, requested: u64| {
-        store.request(&in_session(n, session, requested).with_session_end(at(3_600_000)))
+        store.request(&in_session(n, session, requested).session_end(at(3_600_000)))
     };
     for n in 0..64 {
         // Past the expiry of each question.
@@ -276,7 +276,7 @@ fn sixty_four_denials_end_a_sessions_questions() {
 #[test]
 fn denial_lasts_until_the_session_ends() {
     let store = MemoryPendingApprovals::new();
-    let ask = |call: &str, requested| store.request(&pending(call, requested).with_session_end(at(90_000)));
+    let ask = |call: &str, requested| store.request(&pending(call, requested).session_end(at(90_000)));
     let denied = |now| store.find_denied(&full("any"), at(now)).unwrap().map(who);
     ask("a", 1_000).unwrap();
     assert_eq!(denied(1_000), None);
@@ -297,7 +297,7 @@ fn denial_lasts_until_the_session_ends() {
 #[test]
 fn denial_outlives_purged_questions() {
     let store = MemoryPendingApprovals::new();
-    let first = numbered(0, 1_000).with_session_end(at(1_000_000));
+    let first = numbered(0, 1_000).session_end(at(1_000_000));
     store.request(&first).unwrap();
     store.deny(&id("c0"), &olga()).unwrap();
     // Enough expired questions of other sessions to purge every old one.
@@ -312,7 +312,7 @@ fn denial_outlives_purged_questions() {
 #[test]
 fn late_denial_covers_every_question_of_the_act() {
     let store = MemoryPendingApprovals::new();
-    let ask = |call, requested| store.request(&long_pending(call, requested).with_session_end(at(9_000_000)));
+    let ask = |call, requested| store.request(&long_pending(call, requested).session_end(at(9_000_000)));
     ask("a", 1_000).unwrap();
     // The first has expired unanswered, the second is approved.
     ask("b", 1_000_000).unwrap();

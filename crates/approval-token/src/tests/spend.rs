@@ -214,7 +214,7 @@ fn replayed_workflow_mints_the_same_bytes() {
 fn a_token_minted_again_under_a_newer_key_is_the_same_ticket() {
     let store = MemorySpentTokens::new();
     let run = RunId::new("run-1").unwrap();
-    let rotated = Keyring::new(secret("k2", 2)).with_accepted(secret("k1", 1)).unwrap().for_run(&run);
+    let rotated = Keyring::new(secret("k2", 2)).accept(secret("k1", 1)).unwrap().for_run(&run);
     let again = mint(&rotated, &full("c"), &terms("t"), DEFAULT_TTL_CAP).unwrap();
     assert_ne!(again.as_str(), token("c", "t").as_str());
     let verify = |token: &ApprovalToken| verify(token, &rotated, &full("c"), at(1_000_000), &STRICT).unwrap();

@@ -35,7 +35,7 @@ fn run(case: &Value) -> Result<Approval, ApprovalError> {
         ServerSecret::new(KeyId::new(&text(&key["key_id"])).unwrap(), &secret).unwrap()
     });
     let keyring = Keyring::new(secrets.next().unwrap());
-    let keyring = secrets.fold(keyring, |ring, secret| ring.with_accepted(secret).unwrap());
+    let keyring = secrets.fold(keyring, |ring, secret| ring.accept(secret).unwrap());
     let keys = keyring.for_run(&RunId::new(&text(&case["run"])).unwrap());
     let binding: CallFacts = serde_json::from_value(case["binding"].clone()).unwrap();
     let partial = if case["partial"] == "accept" { Partial::Accept } else { Partial::Refuse };

@@ -167,7 +167,7 @@ fn a_million_members_need_a_wider_limit() {
         write!(text, "{}\"{name:08x}\":0", if i == 0 { "" } else { "," }).unwrap();
     }
     text.push('}');
-    let limits = Limits::default().with_max_bytes(64 << 20).unwrap();
+    let limits = Limits::default().bytes(64 << 20).unwrap();
     let refused = read(text.as_bytes(), Recipe::Jcs1, &limits).unwrap_err();
     assert_eq!((refused.code(), refused.offset()), ("JSON_TOO_WIDE", 1 + 65_536 * 13));
     let canonical = read(text.as_bytes(), Recipe::Jcs1, &Limits::hard_caps()).unwrap();

@@ -206,26 +206,25 @@ fn strings_are_written_as_rfc_8785_says() {
 
 #[test]
 fn a_limit_is_the_last_value_that_is_accepted() {
-    let limits =
-        Limits::default().with_max_bytes(5).unwrap().with_max_depth(1).unwrap().with_max_width(2).unwrap();
+    let limits = Limits::default().bytes(5).unwrap().depth(1).unwrap().width(2).unwrap();
     let refused =
         |text: &str| read(text.as_bytes(), Recipe::Jcs1, &limits).err().map(|e| (e.code(), e.offset()));
     assert_eq!(refused("[1,2]"), None);
     assert_eq!(refused("[1,2] "), Some(("JSON_TOO_LARGE", 5)));
     assert_eq!(refused("[[]]"), Some(("JSON_TOO_DEEP", 1)));
-    let limits = limits.with_max_bytes(100).unwrap();
+    let limits = limits.bytes(100).unwrap();
     let refused =
         |text: &str| read(text.as_bytes(), Recipe::Jcs1, &limits).err().map(|e| (e.code(), e.offset()));
     assert_eq!(refused("[1,2, 3]"), Some(("JSON_TOO_WIDE", 6)));
     assert_eq!(refused(r#"{"a":1,"b":2}"#), None);
     assert_eq!(refused(r#"{"a":1,"b":2,"c":3}"#), Some(("JSON_TOO_WIDE", 13)));
-    let scalars = limits.with_max_depth(0).unwrap();
+    let scalars = limits.depth(0).unwrap();
     assert!(read(b"1", Recipe::Jcs1, &scalars).is_ok());
     assert_eq!(
         read(b" []", Recipe::Jcs1, &scalars).map_err(|e| (e.code(), e.offset())).err(),
         Some(("JSON_TOO_DEEP", 1))
     );
-    let narrow = limits.with_max_width(0).unwrap();
+    let narrow = limits.width(0).unwrap();
     assert!(read(b"[]", Recipe::Jcs1, &narrow).is_ok() && read(b"{}", Recipe::Jcs1, &narrow).is_ok());
     assert_eq!(read(b"[1]", Recipe::Jcs1, &narrow).err().map(|e| e.code()), Some("JSON_TOO_WIDE"));
 }
@@ -247,8 +246,8 @@ fn read_value_is_held_to_other_limits_like_its_text() {
         for (bytes, depth, width) in
             [(100, 3, 3), (100, 2, 3), (100, 1, 3), (100, 0, 3), (100, 3, 2), (100, 3, 0), (6, 3, 3)]
         {
-            let limits = Limits::default().with_max_bytes(bytes).unwrap();
-            let limits = limits.with_max_depth(depth).unwrap().with_max_width(width).unwrap();
+            let limits = Limits::default().bytes(bytes).unwrap();
+            let limits = limits.depth(depth).unwrap().width(width).unwrap();
             assert_eq!(
                 value.check_limits(&limits),
                 read(text, Recipe::Jcs1, &limits).map(drop),
@@ -257,7 +256,7 @@ fn read_value_is_held_to_other_limits_like_its_text() {
         }
     }
     let sent = read(br#"{"a":[[1]],"b":2}"#, Recipe::Jcs1, &Limits::default()).unwrap();
-    let flat = Limits::default().with_max_depth(1).unwrap();
+    let flat = Limits::default().depth(1).unwrap();
     assert!(sent.check_limits(&flat).is_err());
     assert!(sent.without(&["a"]).check_limits(&flat).is_ok());
 }
@@ -273,10 +272,10 @@ fn empty_object_is_the_one_that_is_read() {
 fn limits_above_the_hard_caps_are_refused() {
     let limits = Limits::default();
     assert_eq!((limits.max_bytes(), limits.max_depth(), limits.max_width()), (1 << 20, 32, 65_536));
-    assert_eq!(limits.with_max_bytes((256 << 20) + 1).map_err(|e| e.code()), Err("JSON_LIMIT_OUT_OF_RANGE"));
-    assert_eq!(limits.with_max_depth(129).unwrap_err().to_string(), "the depth limit can be at most 128");
-    assert!(limits.with_max_width((256 << 20) + 1).is_err());
-    assert!(limits.with_max_bytes(256 << 20).is_ok() && limits.with_max_depth(128).is_ok());
+    assert_eq!(limits.bytes((256 << 20) + 1).map_err(|e| e.code()), Err("JSON_LIMIT_OUT_OF_RANGE"));
+    assert_eq!(limits.depth(129).unwrap_err().to_string(), "the depth limit can be at most 128");
+    assert!(limits.width((256 << 20) + 1).is_err());
+    assert!(limits.bytes(256 << 20).is_ok() && limits.depth(128).is_ok());
 }
 
 #[test]

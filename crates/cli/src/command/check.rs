@@ -146,8 +146,8 @@ impl CheckArgs {
         plan.map_or(Ok(()), |plan| start(&gate, plan))?;
         let mut answers = Answers { out, profile: proposals.profile(), minting: self.options.minting() };
         let limits = Limits::default()
-            .with_max_bytes(LINE_BYTES)
-            .and_then(|limits| limits.with_max_depth(limits.max_depth().saturating_add(PROPOSAL_DEPTH)))
+            .bytes(LINE_BYTES)
+            .and_then(|limits| limits.depth(limits.max_depth().saturating_add(PROPOSAL_DEPTH)))
             .map_err(|error| Failure::new(error.code(), error.to_string()))?;
         let watch = AgentWatch::new(gate.clone(), reporter());
         let interrupt = watch_signals()?;

@@ -82,9 +82,6 @@ impl Input {
     }
 
     fn limits(&self) -> Result<Limits, LimitsError> {
-        Limits::default()
-            .with_max_bytes(self.max_bytes)?
-            .with_max_depth(self.max_depth)?
-            .with_max_width(self.max_width)
+        Limits::default().bytes(self.max_bytes)?.depth(self.max_depth)?.width(self.max_width)
     }
 }

@@ -132,7 +132,8 @@ impl Simulate {
     fn load(&self, path: &Path) -> Result<Arc<RegistryView>, Failure> {
         let root = read_trust_root(&self.trust_root)?;
         let bytes = read_trusted_file(path, REGISTRY_BYTES)?;
-        let options = LoadOptions::new().with_max_age(self.max_age);
+        let mut options = LoadOptions::default();
+        options.max_age = self.max_age;
         let marks = Arc::new(MemoryHighWater::new());
         CapabilityRegistry::load(&bytes, &root, marks, options, issued(&bytes))
             .map(|registry| registry.view())

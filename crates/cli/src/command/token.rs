@@ -297,7 +297,7 @@ impl TokenBindings {
 fn check_listed(binding: &CallFacts, registry: &Path, root: &Path) -> Result<(), Failure> {
     let root = read_trust_root(root)?;
     let bytes = read_trusted_file(registry, REGISTRY_BYTES)?;
-    let snapshot = verify_registry(&bytes, &root, None, &LoadOptions::new(), now()?)
+    let snapshot = verify_registry(&bytes, &root, None, &LoadOptions::default(), now()?)
         .map_err(|error| Failure::from(error).about(registry.display()).into_refusal())?;
     let tool = &binding.tool;
     let refused = |text: String| Err(Failure::refused("CAPABILITY_NOT_LISTED", text));

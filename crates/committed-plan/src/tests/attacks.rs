@@ -8,8 +8,8 @@ fn edited_step_is_detected() {
     let edits = [
         step("search", r#"{"limit":10,"query":"ticket 8"}"#),
         step("send", r#"{"to":"eve@example.com","body":"<DYNAMIC>"}"#),
-        step("search", r#"{"limit":10,"query":"ticket 7"}"#).with_max_calls(9).unwrap(),
-        step("search", r#"{"limit":10,"query":"ticket 7"}"#).with_description("x").unwrap(),
+        step("search", r#"{"limit":10,"query":"ticket 7"}"#).calls(9).unwrap(),
+        step("search", r#"{"limit":10,"query":"ticket 7"}"#).describe("x").unwrap(),
         step("search", r#"{"limit":10,"query":"<DYNAMIC>"}"#),
     ];
     for edited in edits {

@@ -84,14 +84,14 @@ fn root_covers_every_part_of_a_plan() {
         Plan::new(context(), swapped).unwrap(),
         Plan::new(context(), longer).unwrap(),
         Plan::new(context(), steps()[..2].to_vec()).unwrap(),
-        with(0, search.clone().with_description("").unwrap()),
-        with(0, search.clone().with_description("x").unwrap()),
-        with(0, search.with_max_calls(2).unwrap()),
+        with(0, search.clone().describe("").unwrap()),
+        with(0, search.clone().describe("x").unwrap()),
+        with(0, search.calls(2).unwrap()),
         with(0, step("send", r#"{"limit":10,"query":"ticket 7"}"#)),
         with(0, step("search", r#"{"limit":11,"query":"ticket 7"}"#)),
         with(0, step("search", r#"{"limit":10,"query":"<DYNAMIC>"}"#)),
         with(0, step("search", r#"{"limit":10,"query":"ticket 7","more":null}"#)),
-        with(1, refund.with_max_calls(1).unwrap()),
+        with(1, refund.calls(1).unwrap()),
     ];
     let count = plans.len();
     let roots: std::collections::HashSet<PlanRoot> = plans.into_iter().map(root).collect();
@@ -104,7 +104,7 @@ fn respelt_plan_has_the_same_root() {
     let other =
         Step::new(tool("refund"), br#"{"to":{"iban":"NO93","name":"bob"},"amount":10.0}"#, &["/note"]);
     let mut spelled = steps();
-    spelled[1] = other.unwrap().with_max_calls(2).unwrap();
+    spelled[1] = other.unwrap().calls(2).unwrap();
     assert_eq!(root(spelled), root(steps()));
 }
 

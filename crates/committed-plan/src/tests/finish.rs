@@ -39,11 +39,9 @@ fn plan_is_not_finished_without_every_result() {
 
 #[test]
 fn a_plan_is_not_finished_while_a_call_is_decided() {
-    let mut twice: PlanCursor<String> = PlanCursor::start(
-        plan_of(vec![step("search", r#"{"query":"x"}"#).with_max_calls(2).unwrap()]),
-        &context(),
-    )
-    .unwrap();
+    let mut twice: PlanCursor<String> =
+        PlanCursor::start(plan_of(vec![step("search", r#"{"query":"x"}"#).calls(2).unwrap()]), &context())
+            .unwrap();
     let call = ("search", r#"{"query":"x"}"#);
     run(&mut twice, call).unwrap();
     let _held = check(&mut twice, call).unwrap();

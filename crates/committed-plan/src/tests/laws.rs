@@ -30,9 +30,9 @@ prop_compose! {
         description in proptest::option::of("[ -~]{0,20}"),
     ) -> Step {
         let args = Value::Object(args.into_iter().collect::<Map<_, _>>()).to_string();
-        let step = step(&name, &args).with_max_calls(calls).unwrap();
+        let step = step(&name, &args).calls(calls).unwrap();
         match description {
-            Some(text) => step.with_description(&text).unwrap(),
+            Some(text) => step.describe(&text).unwrap(),
             None => step,
         }
     }
@@ -68,16 +68,16 @@ pub(super) fn changed(step: &Step, how: u8) -> Step {
     let mut args: Value = serde_json::from_str(step.args().as_str()).unwrap();
     let name = step.tool().name().as_str();
     let of = |name: &str, args: &Value| {
-        let changed = self::step(name, &args.to_string()).with_max_calls(step.max_calls()).unwrap();
+        let changed = self::step(name, &args.to_string()).calls(step.max_calls()).unwrap();
         match step.description() {
-            Some(text) => changed.with_description(text).unwrap(),
+            Some(text) => changed.describe(text).unwrap(),
             None => changed,
         }
     };
     match how % 5 {
         0 => of(&format!("{name}x"), &args),
-        1 => of(name, &args).with_max_calls(step.max_calls() + 1).unwrap(),
-        2 => of(name, &args).with_description("another description than any above").unwrap(),
+        1 => of(name, &args).calls(step.max_calls() + 1).unwrap(),
+        2 => of(name, &args).describe("another description than any above").unwrap(),
         3 => {
             args["added"] = 1.into();
             of(name, &args)

@@ -193,7 +193,7 @@ fn a_plan_stays_within_its_limits() {
         "the count is checked first"
     );
 
-    let limits = PlanLimits::default().with_max_steps(2).unwrap();
+    let limits = PlanLimits::default().steps(2).unwrap();
     let one = r#"{"tool":{"server":"desk","name":"send"},"args":{}}"#;
     let list = |count: usize| format!("[{}]", vec![one; count].join(","));
     assert!(Step::list_from_json(list(2).as_bytes(), &limits).is_ok());
@@ -202,18 +202,18 @@ fn a_plan_stays_within_its_limits() {
     assert_eq!(Plan::from_json(plan_json(&list(3)).as_bytes(), &limits).unwrap_err().code(), "PLAN_LIMIT");
     // More steps than the default width of lists: the error must be about the first step.
     let wide = format!("[{}0]", "0,".repeat(65_536));
-    let limits = PlanLimits::default().with_max_steps(70_000).unwrap();
+    let limits = PlanLimits::default().steps(70_000).unwrap();
     let error = Step::list_from_json(wide.as_bytes(), &limits).unwrap_err();
     assert_eq!((error.code(), error.step()), ("PLAN_SHAPE", Some(1)));
-    let limits = PlanLimits::default().with_max_bytes(99).unwrap();
+    let limits = PlanLimits::default().bytes(99).unwrap();
     assert_eq!(Step::list_from_json(list(2).as_bytes(), &limits).unwrap_err().code(), "PLAN_LIMIT");
     let deep = format!(r#"{{"a":{}1{}}}"#, "[".repeat(31), "]".repeat(31));
     assert!(read_steps(&list(1).replace("{}", &deep)).is_ok());
     assert!(read_plan(&plan_json(&list(1).replace("{}", &deep))).is_ok());
     let deeper = format!(r#"{{"a":{}1{}}}"#, "[".repeat(40), "]".repeat(40));
     assert_eq!(read_steps(&list(1).replace("{}", &deeper)).unwrap_err().code(), "PLAN_LIMIT");
-    assert_eq!(PlanLimits::default().with_max_steps(1 << 21).unwrap_err().code(), "PLAN_LIMIT_OUT_OF_RANGE");
-    assert_eq!(PlanLimits::default().with_max_bytes(1 << 40).unwrap_err().code(), "PLAN_LIMIT_OUT_OF_RANGE");
+    assert_eq!(PlanLimits::default().steps(1 << 21).unwrap_err().code(), "PLAN_LIMIT_OUT_OF_RANGE");
+    assert_eq!(PlanLimits::default().bytes(1 << 40).unwrap_err().code(), "PLAN_LIMIT_OUT_OF_RANGE");
     assert_eq!(Plan::new(context(), Vec::new()).unwrap_err().code(), "PLAN_EMPTY");
 }
 

@@ -128,7 +128,7 @@ fn an_envelope_without_signatures_is_refused() {
 #[test]
 fn operators_sign_one_after_another() {
     let first = Envelope::sign(TYPE, b"p", &[&key(1)]);
-    let both = read(&first.to_json()).unwrap().with_signature(&key(2)).with_signature(&key(2));
+    let both = read(&first.to_json()).unwrap().add_signature(&key(2)).add_signature(&key(2));
     assert_eq!(both.unverified_key_ids().count(), 2);
     assert_eq!(verify(&both, &root(2, &[1, 2])).unwrap().len(), 2);
 }

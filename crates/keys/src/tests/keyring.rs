@@ -80,16 +80,16 @@ fn weak_secret_is_refused() {
 
 #[test]
 fn a_keyring_refuses_an_id_or_a_secret_that_it_has() {
-    let ring = || Keyring::new(secret("a", 1)).with_accepted(secret("b", 2)).unwrap();
-    assert_eq!(ring().with_accepted(secret("a", 3)).map(|_| ()), Err(KeyringError::DuplicateId));
-    assert_eq!(ring().with_accepted(secret("b", 3)).map(|_| ()), Err(KeyringError::DuplicateId));
-    assert_eq!(ring().with_accepted(secret("c", 1)).map(|_| ()), Err(KeyringError::DuplicateSecret));
-    assert_eq!(ring().with_accepted(secret("c", 2)).map(|_| ()), Err(KeyringError::DuplicateSecret));
+    let ring = || Keyring::new(secret("a", 1)).accept(secret("b", 2)).unwrap();
+    assert_eq!(ring().accept(secret("a", 3)).map(|_| ()), Err(KeyringError::DuplicateId));
+    assert_eq!(ring().accept(secret("b", 3)).map(|_| ()), Err(KeyringError::DuplicateId));
+    assert_eq!(ring().accept(secret("c", 1)).map(|_| ()), Err(KeyringError::DuplicateSecret));
+    assert_eq!(ring().accept(secret("c", 2)).map(|_| ()), Err(KeyringError::DuplicateSecret));
 }
 
 #[test]
 fn keyring_accepts_at_most_eight_older_keys() {
-    let add = |ring: Keyring, n: u8| ring.with_accepted(secret(&format!("k{n}"), n));
+    let add = |ring: Keyring, n: u8| ring.accept(secret(&format!("k{n}"), n));
     let full = (1..=8).try_fold(Keyring::new(secret("active", 100)), add).unwrap();
     assert_eq!(full.for_run(&run("r")).iter().count(), 9);
     assert_eq!(add(full, 9).map(|_| ()), Err(KeyringError::Full { max: 8 }));
@@ -97,7 +97,7 @@ fn keyring_accepts_at_most_eight_older_keys() {
 
 #[test]
 fn a_keyring_gives_the_active_key_first() {
-    let ring = Keyring::new(secret("new", 2)).with_accepted(secret("old", 1)).unwrap();
+    let ring = Keyring::new(secret("new", 2)).accept(secret("old", 1)).unwrap();
     let keys = ring.for_run(&run("r"));
     let ids: Vec<_> = keys.iter().map(|(id, _)| id.as_str()).collect();
     assert_eq!(ids, ["new", "old"]);
@@ -122,7 +122,7 @@ fn a_tag_of_another_key_or_message_is_refused() {
 
 #[test]
 fn debug_output_shows_no_secrets() {
-    let ring = Keyring::new(secret("k-9", 0xab)).with_accepted(secret("k-8", 0xcd)).unwrap();
+    let ring = Keyring::new(secret("k-9", 0xab)).accept(secret("k-8", 0xcd)).unwrap();
     let keys = ring.for_run(&run("r"));
     let tag = keys.active().1.tag(b"m");
     let shown = format!("{ring:?} {ring:#?} {keys:?} {tag:?} {:?}", keys.active().1);

@@ -29,7 +29,7 @@ pub(crate) fn request(model: &str, messages: &[ChatMessage]) -> String {
 /// double holds exactly, and none of them is used.
 pub(crate) fn answer(body: &[u8]) -> Result<String, ChatError> {
     let limits = Limits::default();
-    let limits = limits.with_max_bytes(body.len()).unwrap_or(limits);
+    let limits = limits.bytes(body.len()).unwrap_or(limits);
     let json = read(body, Recipe::Rfc8785, &limits).map_err(ChatError::Json)?;
     let choices = json.value().get("choices").ok_or(ChatError::Shape)?;
     let choice = choices.elements().next().filter(|_| choices.len() == 1).ok_or(ChatError::Shape)?;

@@ -62,7 +62,7 @@ impl<'r> Running<'r> {
     /// root of the gate's running plan before the responder sees it.
     pub(crate) fn next(&mut self) -> Result<Option<TurnRequest<'_>>, RunError> {
         let Some(step) = self.started.upcoming() else { return Ok(None) };
-        if self.turns >= self.context.limits.turns() {
+        if self.turns >= self.context.limits.turns {
             return Err(RunError::TurnsLimit { step });
         }
         self.turns = self.turns.saturating_add(1);
@@ -160,7 +160,7 @@ impl<'r> Running<'r> {
         };
         let held =
             self.observations.iter().fold(bytes.len(), |sum, seen| sum.saturating_add(seen.bytes.len()));
-        if held > self.context.limits.observation_bytes() {
+        if held > self.context.limits.observation_bytes {
             return Err(RunError::ObservationLimit { step });
         }
         tell(&RunEvent::StepRan { step, bytes: bytes.len() });
@@ -219,7 +219,7 @@ impl Finished<'_> {
         answer: String,
         tell: &mut impl FnMut(&RunEvent<'_>),
     ) -> Result<(String, VerifiedTrace<Vec<u8>>), RunError> {
-        if answer.len() > self.context.limits.text_bytes() {
+        if answer.len() > self.context.limits.text_bytes {
             return Err(RunError::AnswerTooLarge);
         }
         tell(&RunEvent::Finished);

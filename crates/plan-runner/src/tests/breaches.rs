@@ -89,7 +89,7 @@ fn a_turn_that_cannot_be_read_in_one_way_halts_the_run() {
     ] {
         assert_eq!(refused(text), code, "{text}");
     }
-    let limits = RunLimits::default().with_text_bytes(plan(&[READ, MAIL]).len());
+    let limits = RunLimits { text_bytes: plan(&[READ, MAIL]).len(), ..RunLimits::default() };
     let long = turn("send_mail", &format!(r#"{{"body":"{}"}}"#, "x".repeat(4_096)));
     assert_eq!(at_the_mail().turn(long).limits(limits).run().code(), "MODEL_TEXT_TOO_LARGE");
 }

@@ -40,8 +40,11 @@ fn failed_run_halts_its_plan_with_the_failure_code() {
         (three().turn(turn("desk:hidden", "{}")), "UNDISCLOSED_TOOL"),
         (three().turn(turn("desk:read_ticket", "{}")), "ARGS_SCHEMA"),
         (three().turn(read_turn()).tool_fails(), "TOOL_FAILED"),
-        (three().turn(read_turn()).limits(limits.with_turns(1)), "RUN_TURNS_LIMIT"),
-        (three().turn(read_turn()).limits(limits.with_observation_bytes(1)), "RUN_OBSERVATION_LIMIT"),
+        (three().turn(read_turn()).limits(RunLimits { turns: 1, ..limits }), "RUN_TURNS_LIMIT"),
+        (
+            three().turn(read_turn()).limits(RunLimits { observation_bytes: 1, ..limits }),
+            "RUN_OBSERVATION_LIMIT",
+        ),
     ];
     for (case, code) in cases {
         let outcome = case.run();

@@ -216,19 +216,23 @@ fn each_limit_lets_its_value_pass_and_no_more() {
     let two =
         || Case::new(plan(&[READ, READ])).turn(read_turn()).turn(read_turn()).returns("12345").returns("678");
     let limits = RunLimits::default();
-    assert_eq!(two().limits(limits.with_turns(2)).run().code(), "");
-    let tired = two().limits(limits.with_turns(1)).run();
+    assert_eq!(two().limits(RunLimits { turns: 2, ..limits }).run().code(), "");
+    let tired = two().limits(RunLimits { turns: 1, ..limits }).run();
     assert_eq!((tired.code(), tired.ran.len()), ("RUN_TURNS_LIMIT", 1));
-    assert_eq!(two().limits(limits.with_observation_bytes(8)).run().code(), "");
-    let full = two().limits(limits.with_observation_bytes(7)).run();
+    assert_eq!(two().limits(RunLimits { observation_bytes: 8, ..limits }).run().code(), "");
+    let full = two().limits(RunLimits { observation_bytes: 7, ..limits }).run();
     assert_eq!((full.code(), full.planner_saw.len()), ("RUN_OBSERVATION_LIMIT", 1));
-    assert_eq!(two().limits(limits.with_steps(2)).run().code(), "");
-    assert_eq!(two().limits(limits.with_steps(1)).run().code(), "PLAN_TEXT_STEPS");
+    assert_eq!(two().limits(RunLimits { steps: 2, ..limits }).run().code(), "");
+    assert_eq!(two().limits(RunLimits { steps: 1, ..limits }).run().code(), "PLAN_TEXT_STEPS");
     let bytes = plan(&[READ, READ]).len();
-    let long =
-        |length: usize| two().answer(Ok("x".repeat(length))).limits(limits.with_text_bytes(bytes)).run();
+    let long = |length: usize| {
+        two().answer(Ok("x".repeat(length))).limits(RunLimits { text_bytes: bytes, ..limits }).run()
+    };
     assert_eq!((long(bytes).code(), long(bytes + 1).code()), ("", "MODEL_TEXT_TOO_LARGE"));
-    assert_eq!(two().limits(limits.with_text_bytes(bytes - 1)).run().code(), "MODEL_TEXT_TOO_LARGE");
+    assert_eq!(
+        two().limits(RunLimits { text_bytes: bytes - 1, ..limits }).run().code(),
+        "MODEL_TEXT_TOO_LARGE"
+    );
 }
 
 #[test]

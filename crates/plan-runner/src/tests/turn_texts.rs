@@ -82,8 +82,8 @@ fn look_alike_line_breaks_or_labels_start_no_part() {
 fn a_turn_of_just_the_limit_is_read() {
     let text = "Thought: a\nAction: b\nArgs: {}";
     let limits = RunLimits::default();
-    assert!(TurnText::parse(text, &limits.with_text_bytes(text.len())).is_ok());
-    let longer = TurnText::parse(text, &limits.with_text_bytes(text.len() - 1));
+    assert!(TurnText::parse(text, &RunLimits { text_bytes: text.len(), ..limits }).is_ok());
+    let longer = TurnText::parse(text, &RunLimits { text_bytes: text.len() - 1, ..limits });
     assert_eq!(longer.unwrap_err().code(), "MODEL_TEXT_TOO_LARGE");
 }
 

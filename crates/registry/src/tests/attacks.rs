@@ -27,7 +27,7 @@ fn rollback_across_a_restart_is_refused_by_the_mark() {
 #[test]
 fn freeze_with_an_expired_registry_is_refused() {
     let week_later = at(ISSUED + 7 * 86_400_000);
-    let options = LoadOptions::new().with_max_age(Millis::from_secs(30 * 86_400));
+    let options = LoadOptions { max_age: Millis::from_secs(30 * 86_400), ..LoadOptions::default() };
     let load_at = |now| CapabilityRegistry::load(&sign(&desk(1)), &root(), marks(), options, now).map(|_| ());
     assert!(load_at(at(ISSUED + 7 * 86_400_000 - 1)).is_ok());
     assert_eq!(load_at(week_later).unwrap_err().code(), "REGISTRY_STALE");
@@ -35,7 +35,7 @@ fn freeze_with_an_expired_registry_is_refused() {
 
 #[test]
 fn freeze_with_a_registry_older_than_max_age_is_refused() {
-    let options = LoadOptions::new().with_max_age(Millis::from_secs(86_400));
+    let options = LoadOptions { max_age: Millis::from_secs(86_400), ..LoadOptions::default() };
     let load_at =
         |millis| CapabilityRegistry::load(&sign(&desk(1)), &root(), marks(), options, at(millis)).map(|_| ());
     assert!(load_at(ISSUED + 86_400_000).is_ok());
@@ -44,12 +44,12 @@ fn freeze_with_a_registry_older_than_max_age_is_refused() {
 
 #[test]
 fn default_age_limit_is_thirty_days() {
-    assert_eq!(LoadOptions::new().max_age(), Millis::from_secs(30 * 86_400));
+    assert_eq!(LoadOptions::default().max_age, Millis::from_secs(30 * 86_400));
 }
 
 #[test]
 fn withheld_update_makes_the_registry_stale() {
-    let options = LoadOptions::new().with_max_age(Millis::from_secs(86_400));
+    let options = LoadOptions { max_age: Millis::from_secs(86_400), ..LoadOptions::default() };
     let registry = CapabilityRegistry::load(&sign(&desk(1)), &root(), marks(), options, at(ISSUED)).unwrap();
     let later = at(ISSUED + 86_400_001);
     assert_eq!(registry.reload(b"{}", later).unwrap_err().code(), "REGISTRY_ENVELOPE");
@@ -63,7 +63,7 @@ fn withheld_update_makes_the_registry_stale() {
 #[test]
 fn a_registry_issued_in_the_future_beyond_skew_is_refused() {
     let load_at = |millis| {
-        CapabilityRegistry::load(&sign(&desk(1)), &root(), marks(), LoadOptions::new(), at(millis))
+        CapabilityRegistry::load(&sign(&desk(1)), &root(), marks(), LoadOptions::default(), at(millis))
             .map(|_| ())
     };
     assert!(load_at(ISSUED - 60_000).is_ok());
@@ -226,7 +226,7 @@ fn a_part_of_a_digest_never_compares_equal() {
 
 #[test]
 fn an_oversize_file_is_refused_before_it_is_parsed() {
-    let options = LoadOptions::new().with_max_bytes(100);
+    let options = LoadOptions { max_bytes: 100, ..LoadOptions::default() };
     let load =
         |bytes: &[u8]| CapabilityRegistry::load(bytes, &root(), marks(), options, now()).unwrap_err().code();
     assert_eq!(load(&[b'{'; 101]), "REGISTRY_TOO_LARGE", "not even JSON");
@@ -260,7 +260,8 @@ fn a_registry_is_not_loaded_when_its_mark_cannot_be_kept() {
             Err(MarkError::Unavailable("written"))
         }
     }
-    let load = CapabilityRegistry::load(&sign(&desk(1)), &root(), Arc::new(Full), LoadOptions::new(), now());
+    let load =
+        CapabilityRegistry::load(&sign(&desk(1)), &root(), Arc::new(Full), LoadOptions::default(), now());
     assert_eq!(load.unwrap_err().code(), "REGISTRY_MARK_UNAVAILABLE");
 }
 

@@ -385,11 +385,10 @@ fn limits_outside_of_their_bounds_are_refused() {
         let error = RegistryDraft::from_json(value.to_string().as_bytes()).unwrap_err();
         assert_eq!(error.code(), "REGISTRY_CONTENT", "{bad}");
     }
-    let limits =
-        Limits::none().with_max_calls(3).unwrap().with_rate(Rate::new(1, Millis::from_secs(1)).unwrap());
+    let limits = Limits::new(Some(3), Rate::new(1, Millis::from_secs(1)).ok()).unwrap();
     assert_eq!(limits.max_calls(), Some(3));
     assert_eq!(limits.rate().map(|rate| (rate.calls(), rate.per().as_millis())), Some((1, 1_000)));
-    assert_eq!(Limits::none().with_max_calls(0), Err(LimitError::Calls));
+    assert_eq!(Limits::new(Some(0), None), Err(LimitError::Calls));
     assert_eq!(Rate::new(1, Millis::ZERO), Err(LimitError::Per));
 }
 

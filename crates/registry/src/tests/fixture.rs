@@ -100,7 +100,7 @@ pub(super) fn load_with(
     bytes: &[u8],
     marks: Arc<MemoryHighWater>,
 ) -> Result<CapabilityRegistry, RegistryError> {
-    CapabilityRegistry::load(bytes, &root(), marks, LoadOptions::new(), now())
+    CapabilityRegistry::load(bytes, &root(), marks, LoadOptions::default(), now())
 }
 
 pub(super) fn load(value: &Value) -> CapabilityRegistry {

@@ -16,7 +16,7 @@ fn a_mark_outlives_the_process_that_raised_it() {
     let path = folder.path().join("mark.json");
     let marks = Arc::new(FileHighWater::new(&path));
     let load = |marks: Arc<FileHighWater>, version| {
-        CapabilityRegistry::load(&sign(&desk(version)), &root(), marks, LoadOptions::new(), now())
+        CapabilityRegistry::load(&sign(&desk(version)), &root(), marks, LoadOptions::default(), now())
     };
     load(marks, 7).unwrap();
     let again = Arc::new(FileHighWater::new(&path));

@@ -34,7 +34,7 @@ impl HighWaterStore for Failing {
 
 fn loaded() -> (Arc<Failing>, CapabilityRegistry) {
     let store = Arc::new(Failing::default());
-    let options = LoadOptions::new();
+    let options = LoadOptions::default();
     let registry = CapabilityRegistry::load(&sign(&desk(1)), &root(), store.clone(), options, now()).unwrap();
     *store.tries.lock() = 0;
     (store, registry)

@@ -22,7 +22,7 @@ fn without_key_1(version: u64) -> Value {
 }
 
 fn load_from(bytes: &[u8], marks: Arc<dyn HighWaterStore>) -> Result<CapabilityRegistry, RegistryError> {
-    CapabilityRegistry::load(bytes, &one_of_two(), marks, LoadOptions::new(), now())
+    CapabilityRegistry::load(bytes, &one_of_two(), marks, LoadOptions::default(), now())
 }
 
 #[test]

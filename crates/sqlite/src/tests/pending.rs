@@ -49,13 +49,13 @@ fn code<T>(result: Result<T, PendingError>) -> &'static str {
 fn question_keeps_its_proposal_summary() {
     let (_folder, store) = store();
     let summary = ProposalSummary::new("strict", "pay").refused("PIC_EVIDENCE_REQUIRED").claim("due", ["a"]);
-    let pending = waiting("c1", 10, 0, 100).with_proposal(summary.clone());
+    let pending = waiting("c1", 10, 0, 100).summary(summary.clone());
     store.request(&pending).unwrap();
     let (kept, _) = store.get(&id("c1")).unwrap().unwrap();
     assert_eq!(kept.proposal(), Some(&summary));
     assert_eq!(store.list(at(50)).unwrap(), [pending]);
     // The same act with another proposal is the same question.
-    let again = waiting("c2", 10, 10, 100).with_proposal(ProposalSummary::new("strict", "other"));
+    let again = waiting("c2", 10, 10, 100).summary(ProposalSummary::new("strict", "other"));
     assert_eq!(store.request(&again).unwrap(), id("c1"));
     assert_eq!(store.get(&id("c1")).unwrap().unwrap().0.proposal(), Some(&summary));
 }
@@ -232,7 +232,7 @@ fn one_session_fills_its_share_and_leaves_the_others_theirs() {
 fn denial_holds_for_every_connection_until_session_end() {
     let (_folder, path) = place();
     let ask = |store: &SqliteStore, call: &str, now| {
-        store.request(&waiting(call, 10, now, 100).with_session_end(at(500)))
+        store.request(&waiting(call, 10, now, 100).session_end(at(500)))
     };
     let act = waiting("any", 10, 0, 1);
     let (gate, approver) =
@@ -257,7 +257,7 @@ fn denial_wins_over_a_concurrent_approval() {
     let open = || SqliteStore::open_with(&path, at(0), Millis::from_secs(60)).unwrap();
     let (gate, yes, no) = (open(), open(), open());
     for round in 0..40 {
-        let pending = waiting(&format!("c{round}"), round, 0, 100).with_session_end(at(500));
+        let pending = waiting(&format!("c{round}"), round, 0, 100).session_end(at(500));
         let (asked, token) = (gate.request(&pending).unwrap(), token(&keys(), "t", 100));
         std::thread::scope(|scope| {
             let approved = scope.spawn(|| yes.approve(&asked, &token, at(1)).map_err(|error| error.code()));
@@ -488,7 +488,7 @@ fn take(store: &dyn PendingApprovals, keys: &RunKeys, step: &Step) -> String {
     let done = match step {
         Step::Request { call, amount, alone, now, ttl, ends } => {
             let pending = question(name(*call).as_str(), *amount, *alone, *now, *ttl);
-            let ending = ends.map(|end| pending.clone().with_session_end(at(end)));
+            let ending = ends.map(|end| pending.clone().session_end(at(end)));
             store.request(&ending.unwrap_or(pending)).map(|id| id.to_string())
         }
         Step::Approve { call, now, expires } => {

@@ -45,8 +45,8 @@ fn a_plan_that_was_edited_after_its_approval_does_not_start() {
     let token = world.approve_plan(&gate, &plan_of(&gate, steps()));
     let edits: [fn(&mut Vec<Step>); 8] = [
         |all| all[0] = step("search", r#"{"query":"T-1002"}"#),
-        |all| all[0] = all[0].clone().with_description("another word").unwrap(),
-        |all| all[0] = all[0].clone().with_max_calls(2).unwrap(),
+        |all| all[0] = all[0].clone().describe("another word").unwrap(),
+        |all| all[0] = all[0].clone().calls(2).unwrap(),
         |all| all[2] = step("mail", r#"{"to":"x@customers.example","body":"fixed"}"#),
         |all| all.swap(0, 1),
         |all| drop(all.remove(1)),
@@ -141,7 +141,7 @@ fn a_leaf_does_not_pass_for_a_node_nor_a_node_for_a_leaf() {
 #[test]
 fn a_step_is_not_run_beyond_its_count_nor_after_the_end() {
     let world = World::new();
-    let gate = world.approved_plan(vec![step("search", r#"{"query":"T-1001"}"#).with_max_calls(2).unwrap()]);
+    let gate = world.approved_plan(vec![step("search", r#"{"query":"T-1001"}"#).calls(2).unwrap()]);
     assert_eq!(run(&gate, &search("c1"), ""), None);
     assert_eq!(run(&gate, &search("c2"), ""), None);
     assert_eq!(why(&gate, &search("c3")), (PlanExhausted, "count".into()));

@@ -124,7 +124,7 @@ fn order_and_counts_hold_among_the_steps_that_come_here() {
 fn a_step_has_its_calls_and_a_refused_one_does_not_count() {
     let world = World::new();
     let planner = world.gate();
-    let twice = vec![step("search", r#"{"query":"T-1001"}"#).with_max_calls(2).unwrap()];
+    let twice = vec![step("search", r#"{"query":"T-1001"}"#).calls(2).unwrap()];
     let plan = committed(&planner, plan_of(&planner, twice));
     let gate = world.rooted("gate-2", &plan);
     let proofs = proofs_of(&plan);

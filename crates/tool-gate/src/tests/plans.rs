@@ -130,7 +130,7 @@ fn user_check_or_spent_token_releases_the_step() {
         if no.fetch_sub(1, Ordering::SeqCst) == 1 { Err("not yet".to_owned()) } else { Ok(()) }
     };
     let gate = world.full().user_check("once", check).open().unwrap();
-    let twice = step("refund", r#"{"ticket":"T-1001","amount":49}"#).with_max_calls(2).unwrap();
+    let twice = step("refund", r#"{"ticket":"T-1001","amount":49}"#).calls(2).unwrap();
     start_plan(&gate, vec![twice]).unwrap();
     let token = world.approve(&gate, &refund("c"));
     let call = refund("c").approval(token.as_str());
@@ -253,7 +253,7 @@ fn an_asynchronous_step_is_in_the_trace_and_one_cut_off_is_not() {
     use std::task::{Context, Poll, Waker};
     let world = World::new();
     let gate = world.gate();
-    start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#).with_max_calls(2).unwrap()]).unwrap();
+    start_plan(&gate, vec![step("search", r#"{"query":"T-1001"}"#).calls(2).unwrap()]).unwrap();
     let mut context = Context::from_waker(Waker::noop());
     let mut done =
         Box::pin(gate.check(&search("c")).unwrap().run_step_async(|_| ready(Ok::<_, ()>(b"found".to_vec()))));

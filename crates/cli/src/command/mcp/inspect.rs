@@ -84,13 +84,12 @@ impl Inspect {
     /// Builds the entry with the server's name, version and instructions, for the operator to read. Instructions that a
     /// registry cannot hold are left out and so are not pinned.
     fn server_entry(&self, hello: ValueRef<'_>) -> Result<Option<ServerEntry>, Failure> {
-        let mut entry = ServerEntry::new(self.name.clone());
-        if let Some(info) = hello.pointer("/result/serverInfo").filter(|info| info.kind() == Kind::Object) {
-            let info = Value::deserialize(info).map_err(|_| internal("an object is not JSON"))?;
-            entry = entry.with_info(info);
-        }
+        let info = hello.pointer("/result/serverInfo").filter(|info| info.kind() == Kind::Object);
+        let info = info.map(Value::deserialize).transpose();
+        let info = info.map_err(|_| internal("an object is not JSON"))?;
         let instructions = hello.pointer("/result/instructions").and_then(ValueRef::as_str);
-        let pinned = instructions.map(|text| entry.clone().with_instructions(text));
+        let named = |instructions| ServerEntry::new(self.name.clone(), instructions, info.clone());
+        let pinned = instructions.map(|text| named(Some(text.to_owned())));
         let holds = |entry: &ServerEntry| {
             let draft = self.draft(&[], Some(entry)).to_string();
             RegistryDraft::from_json(draft.as_bytes())
@@ -107,7 +106,7 @@ impl Inspect {
             }
             None => {}
         }
-        Ok(Some(entry).filter(|entry| entry.info().is_some() && holds(entry).is_ok()))
+        Ok(Some(named(None)).filter(|entry| entry.info().is_some() && holds(entry).is_ok()))
     }
 
     /// Builds the entry of a tool with the strictest rules. The operator has to relax them deliberately.

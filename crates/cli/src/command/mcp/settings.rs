@@ -11,8 +11,8 @@ use crate::failure::Failure;
 pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<GatewaySettings, Failure> {
     let server = &config.server;
     let mut settings = GatewaySettings::new(server.name.clone())
-        .with_limits(limits(config.limits)?)
-        .with_refused_messages(config.refused_messages());
+        .limits(limits(config.limits)?)
+        .refused_messages(config.refused_messages());
     for method in &server.methods {
         settings = settings.allow_client_method(method)?;
     }
@@ -20,12 +20,12 @@ pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<
         settings = settings.allow_server_method(method)?;
     }
     if let Some(approval) = &config.approval {
-        settings = settings.with_approval_ttl(approval.ttl())?;
+        settings = settings.approval_ttl(approval.ttl())?;
     }
     if !plans.submit {
         return Ok(settings);
     }
-    Ok(settings.with_plans(match plans.approve {
+    Ok(settings.plans(match plans.approve {
         Approve::Whole => PlanApprovals::Always,
         Approve::WhereNeeded => PlanApprovals::WhereNeeded,
     })?)
@@ -34,19 +34,19 @@ pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<
 fn limits(given: LimitsPart) -> Result<GatewayLimits, SettingsError> {
     let mut limits = GatewayLimits::default();
     if let Some(bytes) = given.client_line {
-        limits = limits.with_client_line(bytes)?;
+        limits = limits.client_line(bytes)?;
     }
     if let Some(bytes) = given.server_line {
-        limits = limits.with_server_line(bytes)?;
+        limits = limits.server_line(bytes)?;
     }
     if let Some(requests) = given.outstanding {
-        limits = limits.with_outstanding(requests)?;
+        limits = limits.outstanding(requests)?;
     }
     if let Some(wait) = given.list_wait.map(Span::millis) {
-        limits = limits.with_list_wait(wait)?;
+        limits = limits.list_wait(wait)?;
     }
     if let Some(wait) = given.drain.map(Span::millis) {
-        limits = limits.with_drain(wait)?;
+        limits = limits.drain(wait)?;
     }
     Ok(limits)
 }

@@ -202,7 +202,7 @@ impl Approvals {
             (ApprovalRoute::Unavailable, _) | (_, None) => Ok(None),
             (ApprovalRoute::Filing { config, ttl }, Some(store)) => {
                 let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)?
-                    .with_session_end(request.session_ends());
+                    .session_end(request.session_ends());
                 let id = store.request(&pending).map_err(|error| {
                     if matches!(error, PendingError::Conflict) {
                         let text =

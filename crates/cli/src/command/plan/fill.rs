@@ -165,7 +165,7 @@ mod tests {
 
     fn filled(args: &str, fill: &str) -> Result<Vec<String>, &'static str> {
         let step = Step::new(ToolId::new("mail", "send").unwrap(), args.as_bytes(), &[]).unwrap();
-        let step = step.with_max_calls(2).unwrap();
+        let step = step.calls(2).unwrap();
         let session = SessionId::new("s").unwrap();
         let context = PlanContext::new(Digest::of(b"goal"), session, 1).unwrap();
         let plan = unchecked(Plan::new(context, vec![step]).unwrap()).unwrap();

@@ -121,7 +121,7 @@ impl Cosign {
             let text = "signed payload is not the registry's canonical form";
             return Err(Failure::new("REGISTRY_NOT_CANONICAL", text).about(self.file.display()));
         }
-        let envelope = keys.iter().fold(envelope, Envelope::with_signature);
+        let envelope = keys.iter().fold(envelope, Envelope::add_signature);
         write_file(&self.out, envelope.to_json().as_bytes(), replace)?;
         report(out, &draft, &envelope, expires, &self.out)
     }
@@ -140,7 +140,8 @@ impl Revoke {
         let verified = read_envelope(&self.file)?
             .verify(PAYLOAD_TYPE, &root, &|_| false)
             .map_err(|error| Failure::from(error).about(self.file.display()).into_refusal())?;
-        let (draft, _) = parts(verified.payload()).map_err(|failure| failure.about(self.file.display()))?;
+        let (mut draft, _) =
+            parts(verified.payload()).map_err(|failure| failure.about(self.file.display()))?;
         for agent in &self.agents {
             if draft.agents().all(|entry| entry.agent() != agent) {
                 return Err(Failure::new(
@@ -150,7 +151,7 @@ impl Revoke {
             }
         }
         let next = draft.version().checked_add(1).ok_or_else(|| internal("no version is left"))?;
-        let mut draft = draft.with_version(next)?;
+        draft.set_version(next)?;
         self.agents.iter().for_each(|agent| draft.revoke(agent));
         self.revoked_keys.iter().try_for_each(|key| draft.revoke_key(key))?;
         self.signing.write(out, &draft, &keys)

@@ -37,7 +37,8 @@ impl RegistryVerifyArgs {
                 .map_err(|error| Failure::from(error).about(path.display()))?,
             None => None,
         };
-        let options = LoadOptions::new().with_max_age(self.max_age);
+        let mut options = LoadOptions::default();
+        options.max_age = self.max_age;
         let snapshot = verify_registry(&bytes, &root, mark.as_ref(), &options, now()?)
             .map_err(|error| Failure::from(error).about(self.file.display()).into_refusal())?;
         let report = json!({

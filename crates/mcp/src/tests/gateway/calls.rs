@@ -236,7 +236,7 @@ fn other_messages_pass_while_a_call_waits_for_the_list_of_tools() {
 
 #[test]
 fn more_calls_than_may_be_outstanding_are_refused() {
-    let limits = |limits: crate::GatewayLimits| limits.with_outstanding(2).unwrap();
+    let limits = |limits: crate::GatewayLimits| limits.outstanding(2).unwrap();
     let mut desk = Desk::with(Setup::default().patient().limits(limits));
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.server_got();
@@ -247,7 +247,7 @@ fn more_calls_than_may_be_outstanding_are_refused() {
 
 #[test]
 fn silent_server_raises_no_alarm() {
-    let limits = |limits: crate::GatewayLimits| limits.with_outstanding(1).unwrap();
+    let limits = |limits: crate::GatewayLimits| limits.outstanding(1).unwrap();
     let mut desk = Desk::with(Setup::default().patient().limits(limits));
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.server_got();

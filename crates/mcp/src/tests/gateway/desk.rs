@@ -183,10 +183,10 @@ pub(super) enum WithoutPlan {
 impl Default for Setup {
     fn default() -> Self {
         let limits = GatewayLimits::default()
-            .with_list_wait(Millis::new(150).unwrap())
-            .and_then(|limits| limits.with_drain(Millis::from_secs(5)))
+            .list_wait(Millis::new(150).unwrap())
+            .and_then(|limits| limits.drain(Millis::from_secs(5)))
             .unwrap();
-        let settings = GatewaySettings::new(ServerName::new("desk").unwrap()).with_limits(limits);
+        let settings = GatewaySettings::new(ServerName::new("desk").unwrap()).limits(limits);
         Self {
             settings,
             before_call: Box::new(|| {}),
@@ -207,20 +207,20 @@ impl Default for Setup {
 impl Setup {
     /// Gives the server time to list its tools.
     pub(super) fn patient(mut self) -> Self {
-        let limits = GatewayLimits::default().with_list_wait(Millis::from_secs(20)).unwrap();
-        self.settings = self.settings.with_limits(limits);
+        let limits = GatewayLimits::default().list_wait(Millis::from_secs(20)).unwrap();
+        self.settings = self.settings.limits(limits);
         self
     }
 
     /// Lets the client submit plans.
     pub(super) fn plans(mut self, approvals: PlanApprovals) -> Self {
-        self.settings = self.settings.with_plans(approvals).unwrap();
+        self.settings = self.settings.plans(approvals).unwrap();
         self
     }
 
     pub(super) fn limits(mut self, change: impl FnOnce(GatewayLimits) -> GatewayLimits) -> Self {
-        let limits = change(*self.settings.limits());
-        self.settings = self.settings.with_limits(limits);
+        let limits = change(self.settings.limits);
+        self.settings = self.settings.limits(limits);
         self
     }
 }

@@ -177,9 +177,8 @@ fn client_that_writes_all_at_once_gets_every_answer() {
 
 #[test]
 fn drain_after_the_client_left_is_limited() {
-    let short = |limits: crate::GatewayLimits| {
-        limits.with_drain(countersign_core::Millis::new(100).unwrap()).unwrap()
-    };
+    let short =
+        |limits: crate::GatewayLimits| limits.drain(countersign_core::Millis::new(100).unwrap()).unwrap();
     let mut desk = Desk::with(Setup::default().patient().limits(short));
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());
@@ -256,8 +255,7 @@ fn a_gateway_that_is_stopped_twice_waits_no_longer() {
 
 #[test]
 fn a_stop_ends_the_wait_of_a_gateway_whose_client_left() {
-    let hour =
-        |limits: crate::GatewayLimits| limits.with_drain(countersign_core::Millis::from_secs(60)).unwrap();
+    let hour = |limits: crate::GatewayLimits| limits.drain(countersign_core::Millis::from_secs(60)).unwrap();
     let mut desk = Desk::with(Setup::default().patient().limits(hour));
     desk.call(1, "search", &json!({ "q": "x" }));
     desk.list(&definitions());

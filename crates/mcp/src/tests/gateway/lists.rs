@@ -214,7 +214,7 @@ fn record_distinguishes_unseen_from_changed_definitions() {
 #[expect(clippy::disallowed_methods, reason = "the test measures how long calls wait")]
 fn failed_tool_list_is_not_requested_again_at_once() {
     let mut desk =
-        Desk::with(Setup::default().limits(|limits| limits.with_list_wait(Millis::from_secs(2)).unwrap()));
+        Desk::with(Setup::default().limits(|limits| limits.list_wait(Millis::from_secs(2)).unwrap()));
     desk.call(1, "summarize", &json!({}));
     desk.server_got();
     let start = std::time::Instant::now();
@@ -299,7 +299,7 @@ fn a_tool_that_has_to_be_a_task_is_not_listed() {
 
 /// A desk whose server may take an hour to list its tools, with a waiting call. Returns the id of the gateway's request.
 fn waiting() -> (Desk, Value) {
-    let hour = |limits: crate::GatewayLimits| limits.with_list_wait(Millis::from_secs(3_600)).unwrap();
+    let hour = |limits: crate::GatewayLimits| limits.list_wait(Millis::from_secs(3_600)).unwrap();
     let mut desk = Desk::with(Setup::default().limits(hour));
     desk.call(1, "summarize", &json!({}));
     let asked = desk.server_got();
@@ -354,8 +354,8 @@ fn a_known_tool_waits_behind_one_that_is_not_known() {
 
 #[test]
 fn a_client_that_leaves_ends_the_wait_for_the_list() {
-    let short = |limits: crate::GatewayLimits| limits.with_drain(Millis::new(100).unwrap()).unwrap();
-    let hour = |limits: crate::GatewayLimits| limits.with_list_wait(Millis::from_secs(3_600)).unwrap();
+    let short = |limits: crate::GatewayLimits| limits.drain(Millis::new(100).unwrap()).unwrap();
+    let hour = |limits: crate::GatewayLimits| limits.list_wait(Millis::from_secs(3_600)).unwrap();
     let mut desk = Desk::with(Setup::default().limits(short).limits(hour));
     desk.call(1, "summarize", &json!({}));
     desk.server_got();

@@ -151,7 +151,7 @@ fn filtered_answer_keeps_the_remaining_bytes() {
 
 #[test]
 fn an_over_long_answer_fails_its_request_alone() {
-    let small = |limits: crate::GatewayLimits| limits.with_server_line(2_000).unwrap();
+    let small = |limits: crate::GatewayLimits| limits.server_line(2_000).unwrap();
     let mut desk = Desk::with(Setup::default().patient().limits(small));
     let call = call_in_flight(&mut desk);
     desk.send(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#);
@@ -235,7 +235,7 @@ fn a_server_that_floods_is_held_back_until_the_client_reads() {
 #[test]
 fn server_that_never_reads_is_still_read_from() {
     let mut setup = Setup::default();
-    setup.settings = setup.settings.with_refused_messages(RefusalRate::new(10_000, 1_000).unwrap());
+    setup.settings = setup.settings.refused_messages(RefusalRate::new(10_000, 1_000).unwrap());
     let mut desk = Desk::with_server_that_waits(setup);
     let mut server = desk.take_server();
     let writing = thread::spawn(move || {
