@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use crate::house::SourceFile;
 
 /// Which files each file uses, and by which names.
-type Arrows = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
+pub(crate) type Arrows = BTreeMap<PathBuf, BTreeMap<PathBuf, BTreeSet<String>>>;
 
 /// Files that use each other, directly or through others.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,9 +48,9 @@ struct Modules<'a> {
 /// How many segments are looked up for one path, those of each `use` on the way included.
 const MAX_STEPS: u8 = 32;
 
-/// The import cycles of one crate: files that use each other, directly or through others, largest cycle first.
-/// `files` has the crate's files without tests. Code inside a macro's brackets is not read.
-pub(crate) fn cycles(source: &Path, files: &[&SourceFile]) -> Vec<Cycle> {
+/// Which files of one crate use which others. `files` has the crate's files without tests. Code inside a macro's
+/// brackets is not read.
+pub(crate) fn arrows(source: &Path, files: &[&SourceFile]) -> Arrows {
     let by_path: BTreeMap<PathBuf, &syn::File> =
         files.iter().map(|file| (file.path.clone(), &file.syntax)).collect();
     let mut arrows = Arrows::new();
@@ -63,7 +63,7 @@ pub(crate) fn cycles(source: &Path, files: &[&SourceFile]) -> Vec<Cycle> {
             arrows.entry(from).or_default().entry(to).or_default().insert(name);
         }
     }
-    circles(&arrows)
+    arrows
 }
 
 impl Modules<'_> {
@@ -241,8 +241,8 @@ fn whole(before: &[String], last: &syn::Ident) -> (Vec<String>, String) {
     (path, name)
 }
 
-/// The strongly connected parts of more than one file, largest first. Small graphs: reachability from each file is enough.
-fn circles(arrows: &Arrows) -> Vec<Cycle> {
+/// The import cycles: files that use each other, directly or through others, largest first. Small graphs: reachability from each file is enough.
+pub(crate) fn cycles(arrows: &Arrows) -> Vec<Cycle> {
     let all: BTreeMap<&PathBuf, BTreeSet<&PathBuf>> =
         arrows.keys().map(|file| (file, reached(arrows, file))).collect();
     let mut found: BTreeSet<Vec<PathBuf>> = BTreeSet::new();
@@ -267,7 +267,7 @@ fn uses(arrows: &Arrows, files: &[PathBuf]) -> Vec<(PathBuf, PathBuf, Vec<String
 }
 
 /// The files that a file uses, directly or through others.
-fn reached<'a>(arrows: &'a Arrows, from: &PathBuf) -> BTreeSet<&'a PathBuf> {
+fn reached<'a>(arrows: &'a Arrows, from: &Path) -> BTreeSet<&'a PathBuf> {
     let mut reached = BTreeSet::new();
     let mut open: Vec<&PathBuf> = arrows.get(from).into_iter().flat_map(BTreeMap::keys).collect();
     while let Some(file) = open.pop() {
@@ -292,7 +292,7 @@ mod tests {
                 syntax: syn::parse_file(text).unwrap(),
             })
             .collect();
-        let found = cycles(Path::new("src"), &files.iter().collect::<Vec<_>>());
+        let found = cycles(&arrows(Path::new("src"), &files.iter().collect::<Vec<_>>()));
         let name = |path: PathBuf| path.strip_prefix("src").unwrap().display().to_string();
         found.into_iter().map(|cycle| cycle.files.into_iter().map(name).collect()).collect()
     }

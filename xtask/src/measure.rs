@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::house::{HouseError, SourceFile, read_house};
-use crate::imports::{self, Cycle};
+use crate::imports::{self, Arrows, Cycle};
 use crate::text;
 
 /// One figure, and the most that it may be.
@@ -65,7 +65,11 @@ pub(crate) fn measure(root: &Path) -> Result<Measured, HouseError> {
     let files = read_house(root)?;
     let (tests, sources): (Vec<&SourceFile>, Vec<&SourceFile>) =
         files.iter().partition(|file| file.is_test());
-    let cycles = all_cycles(&sources);
+    let arrows = all_arrows(&sources);
+    let mut cycles: Vec<Cycle> = arrows.values().flat_map(imports::cycles).collect();
+    cycles.sort_by_key(|cycle| std::cmp::Reverse(cycle.files.len()));
+    let of_a_step = files_of_a_step(arrows.get("tool-gate"));
+    let decision = sources.iter().filter(|file| is_in_decision(&file.path)).copied();
     let shared_names = shared_type_names(&sources);
     let mut names: Vec<usize> =
         files.iter().flat_map(|file| text::test_names(&file.text)).map(str::len).collect();
@@ -84,12 +88,14 @@ pub(crate) fn measure(root: &Path) -> Result<Measured, HouseError> {
             cycles.first().map_or(0, |cycle| cycle.files.len()),
             Some(0),
         ),
+        figure("files of the gate for one step of the decision", of_a_step, Some(7)),
+        figure("lines of the decision's path", lines(decision), Some(2_300)),
         figure("lines of the command line's source", lines(cli), None),
         figure("lines of source", lines(sources.iter().copied()), None),
         figure("lines of tests and benches", lines(tests.iter().copied()), None),
         figure("files under src without tests", in_crates.count(), None),
-        figure("type names with more than one meaning", shared_names.len(), Some(8)),
-        figure("comments with a riddle for a noun", riddles, Some(31)),
+        figure("type names with more than one meaning", shared_names.len(), Some(7)),
+        figure("comments with a riddle for a noun", riddles, Some(16)),
         figure("length of test names, 90th percentile", at(&names, 9, 10), None),
         figure("length of test names, longest", names.last().copied().unwrap_or(0), Some(60)),
         figure("lines of README.md", readme.lines().count(), Some(109)),
@@ -97,19 +103,43 @@ pub(crate) fn measure(root: &Path) -> Result<Measured, HouseError> {
     Ok(Measured { figures, cycles, shared_names })
 }
 
-fn all_cycles(sources: &[&SourceFile]) -> Vec<Cycle> {
+/// Which files use which others, by crate.
+fn all_arrows<'a>(sources: &[&'a SourceFile]) -> BTreeMap<&'a str, Arrows> {
     let mut by_crate: BTreeMap<&str, Vec<&SourceFile>> = BTreeMap::new();
     for file in sources {
         if let Some(name) = file.crate_source() {
             by_crate.entry(name).or_default().push(file);
         }
     }
-    let of = |(name, files): (&str, Vec<&SourceFile>)| {
-        imports::cycles(&Path::new("crates").join(name).join("src"), &files)
+    let of = |(name, files): (&'a str, Vec<&SourceFile>)| {
+        (name, imports::arrows(&Path::new("crates").join(name).join("src"), &files))
     };
-    let mut cycles: Vec<Cycle> = by_crate.into_iter().flat_map(of).collect();
-    cycles.sort_by_key(|cycle| std::cmp::Reverse(cycle.files.len()));
-    cycles
+    by_crate.into_iter().map(of).collect()
+}
+
+/// Files of the gate that decide a call, beside the folder of steps.
+const DECISION: [&str; 9] = [
+    "decide.rs",
+    "findings.rs",
+    "gate.rs",
+    "order.rs",
+    "parts.rs",
+    "progress.rs",
+    "recorder.rs",
+    "steps.rs",
+    "terms.rs",
+];
+
+/// Whether the file is on the path of a decision in the gate.
+fn is_in_decision(file: &Path) -> bool {
+    file.strip_prefix("crates/tool-gate/src")
+        .is_ok_and(|file| file.starts_with("steps") || DECISION.iter().any(|name| file == Path::new(name)))
+}
+
+/// Most files of the gate that one step names, itself included.
+fn files_of_a_step(gate: Option<&Arrows>) -> usize {
+    let steps = gate.into_iter().flatten().filter(|(file, _)| file.starts_with("crates/tool-gate/src/steps"));
+    steps.map(|(_, used)| used.len().saturating_add(1)).max().unwrap_or(0)
 }
 
 fn lines<'a>(files: impl Iterator<Item = &'a SourceFile>) -> usize {

@@ -2,7 +2,7 @@ use std::fmt::Debug;
 use std::io;
 
 /// Storage that a [`Log`](crate::Log) needs for its segments: a flat folder of named files that are appended to, cut
-/// and synced. [`FolderDisk`] is a folder of the file system.
+/// and synced. [`FolderDisk`](crate::FolderDisk) is a folder of the file system.
 ///
 /// Until [`DiskFile::sync`] has returned, a crash may lose, tear or reorder written data; until
 /// [`sync_folder`](Self::sync_folder) has returned, it may lose the name of a new file. After a failed sync, a read

@@ -1,6 +1,7 @@
 //! Makes a span of each call that a sink keeps. The record is written first; a span neither adds to it nor changes it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
