@@ -16,8 +16,11 @@ const MARK: &str = "<!-- Written by `cargo run -p xtask -- codes`. -->";
 /// Words in capitals that are no codes: variables of the environment, and values of formats.
 const OTHERS: [&str; 2] = ["NO_COLOR", "XDG_CONFIG_HOME"];
 
-/// Source that quotes the codes of others: the makers of test vectors, and the demo.
-const QUOTES: [&str; 2] = ["crates/vectors/", "crates/cli/src/demo/"];
+/// Crate whose programs write the test vectors. It quotes the codes of other crates.
+const VECTORS: &str = "vectors";
+
+/// Folder of the demo. It comments on codes in words of its own, which are no sentences of theirs.
+const DEMO: &str = "crates/cli/src/demo";
 
 /// One code: the crates that give it, and its sentences.
 #[derive(Default)]
@@ -237,9 +240,14 @@ fn read_codes(root: &Path) -> Result<BTreeMap<String, Code>, HouseError> {
     let files = read_house(root)?;
     let mut readers: BTreeMap<&str, CodeReader> = BTreeMap::new();
     for file in files.iter().filter(|file| !file.is_test()) {
-        let quotes = QUOTES.iter().any(|folder| file.path.starts_with(folder));
-        if let Some(name) = file.crate_source().filter(|_| !quotes) {
-            readers.entry(name).or_default().visit_file(&file.syntax);
+        let Some(name) = file.crate_source().filter(|name| *name != VECTORS) else { continue };
+        let reader = readers.entry(name).or_default();
+        if file.path.starts_with(DEMO) {
+            let mut demo = CodeReader::default();
+            demo.visit_file(&file.syntax);
+            reader.codes.append(&mut demo.codes);
+        } else {
+            reader.visit_file(&file.syntax);
         }
     }
     let mut all: BTreeMap<String, Code> = BTreeMap::new();

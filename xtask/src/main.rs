@@ -89,7 +89,7 @@ fn list_api(check: bool) -> ExitCode {
 fn make_vectors(check: bool) -> ExitCode {
     let mut maker = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     maker.args(if check {
-        ["test", "--quiet", "--workspace", "--bin", "countersign-vectors"].as_slice()
+        ["test", "--quiet", "--locked", "--workspace", "--bin", "countersign-vectors"].as_slice()
     } else {
         ["run", "--quiet", "--package", "countersign-vectors"].as_slice()
     });

@@ -152,7 +152,7 @@ fn at(sorted: &[usize], part: usize, whole: usize) -> usize {
     sorted.get(place).copied().unwrap_or(0)
 }
 
-/// Names of more than one struct, enum, trait or type alias of the workspace, each with its files.
+/// Names of structs, enums, traits and type aliases in more than one file of the workspace, each with its files.
 fn shared_type_names(sources: &[&SourceFile]) -> Vec<(String, Vec<PathBuf>)> {
     let mut names: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for file in sources {

@@ -61,7 +61,7 @@ pub enum KeyringError {
         place: String,
     },
     /// A threshold is for an unknown impact, zero, or above the number of keys that are neither revoked nor expired.
-    #[error("threshold of an impact out of range: 1 to the number of usable keys expected")]
+    #[error("invalid threshold: known impact and 1 to the number of usable keys expected")]
     Threshold {
         /// JSON Pointer into the file.
         place: String,

@@ -192,7 +192,7 @@ fn write_all_at(file: &mut File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     io::Write::write_all(file, bytes)
 }
 
-/// FileIdentity of a file: its device and inode.
+/// Identity of a file: its device and inode.
 #[cfg(unix)]
 type FileIdentity = (u64, u64);
 

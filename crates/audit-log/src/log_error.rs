@@ -57,7 +57,7 @@ pub enum LogError {
         last: u64,
     },
     /// A segment does not begin where the one before it ends: lines or a segment are missing, or there are too many.
-    #[error("gap before the segment of {0}: it does not begin where the previous one ends")]
+    #[error("the segment of {0} does not begin where the previous one ends")]
     Gap(Place),
     /// A checkpoint in the log is not signed by the log's key, or belongs to another log.
     #[error("the checkpoint at {at} does not belong to this log")]
@@ -72,7 +72,7 @@ pub enum LogError {
     #[error("the checkpoint kept elsewhere does not belong to this log")]
     Known(#[source] CheckpointError),
     /// The log's key signed two histories: at this size, one other than this log's.
-    #[error("log forked: its key signed a checkpoint of {size} other records")]
+    #[error("log forked: its key signed another checkpoint of {size} records")]
     Fork {
         /// Number of records that the checkpoint counts.
         size: u64,
@@ -87,7 +87,7 @@ pub enum LogError {
         known: u64,
     },
     /// A checkpoint kept elsewhere, or a requested record, lies before the first segment in the folder.
-    #[error("record {asked} is archived: the log begins after record {first}")]
+    #[error("record or size {asked} is not here: the log begins after record {first}")]
     Archived {
         /// Number of the last record before that segment.
         first: u64,

@@ -147,8 +147,8 @@ pub mod audit_log {
         EndReason, EndRecord, Escaped, EscapedError, EvidenceKind, EvidenceRecord, GapRecord, GapRow,
         GatewayRecord, Instructions, OutcomeBy, OutcomeKind, OutcomeRecord, ProposalRecord, Record,
         RecordedTool, RecordedValue, RecordedValues, RecordedValuesError, RecoveredRecord, RefusedRecord,
-        RefusedRow, ServerRecord, SessionRecord, Signal, SignalRecord, StandingChange, StandingRecord,
-        UnrecordedAnswer, Verdict,
+        RefusedRow, SeenSums, ServerRecord, SessionRecord, Signal, SignalRecord, StandingChange,
+        StandingRecord, UnrecordedAnswer, Verdict,
     };
     // Sinks.
     pub use countersign_audit_log::{AuditError, AuditSink, MemorySink};
@@ -173,7 +173,7 @@ pub mod tool_gate {
     pub use countersign_tool_gate::{
         ApprovalSettings, CheckedCall, GateLimits, GateStep, OpenError, PLAN_TOOL, PlanRootSettings,
         PlanSettings, ProposalSettings, RecordedFields, RecordedFieldsError, RefusalRate, RefusalRateError,
-        Refusals, RenewError, ToolGate, ToolGateBuilder, UserCheck,
+        Refusals, RenewError, ToolGate, ToolGateBuilder, UserCheck, commit_plan,
     };
     // A call and its answer.
     pub use countersign_tool_gate::{

@@ -164,7 +164,8 @@ impl StartedPlan<'_> {
         Ok(Some(self.step.insert(verified)))
     }
 
-    /// Submits a call of the current step to the gate.
+    /// Submits a call of the step that [`next_step`](Self::next_step) returned last. A call before the first step, or behind
+    /// a step's last call, is one out of the plan's order: the gate refuses it, and by default halts the plan.
     ///
     /// INVARIANT: the gate receives the call's own tool and arguments, and the current step. It compares them with the plan.
     ///

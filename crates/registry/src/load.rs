@@ -117,7 +117,7 @@ pub fn verify_registry(
 ) -> Result<RegistrySnapshot, RegistryError> {
     // INVARIANT: the order of the checks. The size is checked before parsing, the signature before the content, and
     // an old registry is reported as old whatever other faults it has.
-    let envelope = Envelope::from_json(bytes, options.max_bytes).map_err(RegistryError::Envelope)?;
+    let envelope = Envelope::from_json(bytes, options.envelope_bytes()).map_err(RegistryError::Envelope)?;
     let revoked_before = mark.map(|mark| mark.revoked_keys().clone()).unwrap_or_default();
     let revoked = |key: &VerifyingKey| revoked_before.contains(&key.key_id());
     let verified = envelope.verify(PAYLOAD_TYPE, root, &revoked).map_err(RegistryError::Envelope)?;

@@ -18,7 +18,7 @@ pub struct AgentSignals {
 
 /// Why an agent is quarantined without an operator. The text is the reason that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
+#[expect(clippy::exhaustive_enums, reason = "the gate names the author of each cause")]
 pub enum QuarantineCause {
     /// The drop alarm was raised.
     Alarm(AlarmRule),

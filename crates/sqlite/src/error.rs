@@ -21,7 +21,7 @@ pub enum StoreOpenError {
     #[error("the store cannot be written")]
     ReadOnly,
     /// Other processes kept the file locked for longer than the busy timeout.
-    #[error("store locked by another process")]
+    #[error("store locked by another connection")]
     Locked,
     /// The file is not a database, is damaged, or belongs to another program.
     #[error("store damaged, or not a store of this program")]

@@ -98,7 +98,7 @@ impl AgentRow {
         if self.standing() == Standing::Free {
             let by = match cause {
                 QuarantineCause::Signal(..) => BY_SIGNAL,
-                QuarantineCause::Alarm(_) | _ => BY_ALARM,
+                QuarantineCause::Alarm(_) => BY_ALARM,
             };
             let mut change = StandingRecord::new(time, self.agent.clone(), StandingChange::Quarantined, by);
             change.reason = Some(cause.to_string().as_str().into());

@@ -48,6 +48,11 @@ fn framed_vector(about: &str, kind: &str, framed: &Framed, input: &Value) -> Val
 }
 
 fn main() -> std::io::Result<()> {
+    // why: it replaces files, so an option that it does not know must not be ignored.
+    if let Some(argument) = std::env::args_os().nth(1) {
+        let text = format!("unknown argument {}: the program takes none", argument.display());
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
+    }
     let makers = makers();
     for (vectors, made) in &makers {
         vectors.write(made);

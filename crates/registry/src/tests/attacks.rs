@@ -235,6 +235,14 @@ fn an_oversize_file_is_refused_before_it_is_parsed() {
 }
 
 #[test]
+fn a_limit_above_the_largest_envelope_counts_as_that() {
+    let options = LoadOptions { max_bytes: usize::MAX, ..LoadOptions::default() };
+    let load = |bytes: &[u8]| CapabilityRegistry::load(bytes, &root(), marks(), options, now());
+    assert!(load(&sign(&desk(1))).is_ok());
+    assert_eq!(load(&vec![b' '; (16 << 20) + 1]).unwrap_err().code(), "REGISTRY_TOO_LARGE");
+}
+
+#[test]
 fn nothing_is_persisted_before_it_is_verified() {
     let marks = marks();
     let mut unknown_tool = payload(&desk(9));

@@ -97,7 +97,7 @@ fn require_complete(log: &VerifiedLog) -> Result<(), Failure> {
     let text = match (missing(&log.summary), tail_bytes) {
         (0, 0) => return Ok(()),
         (0, bytes) => format!("{bytes} bytes after the last checkpoint are unsigned"),
-        _ => format!("oldest entries missing: the log begins with entry {first_here}"),
+        _ => format!("incomplete: the log begins with entry {first_here}"),
     };
     Err(Failure::refused("AUDIT_INCOMPLETE", text).about(log.folder.display()))
 }

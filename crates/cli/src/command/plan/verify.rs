@@ -56,7 +56,7 @@ impl PlanVerifyArgs {
         if !is_header(&bytes) {
             let proof = StepProof::from_json(&bytes, &limits)?;
             let step = proof.verify(&root).map_err(|breach| {
-                let text = format!("root mismatch: the proof leads to another root: {}", breach.reason());
+                let text = format!("the proof does not lead to the root: {}", breach.reason());
                 Failure::refused(breach.code(), text)
             })?;
             return self.tell_step(out, &step);
