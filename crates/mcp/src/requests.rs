@@ -17,6 +17,8 @@ pub(crate) struct Requests<T> {
     last: u64,
     table: Table<u64, Request<T>>,
     by_client: BTreeMap<RpcId, u64>,
+    /// Ids of removed requests whose answers are not on their way to the client yet.
+    answering: Vec<RpcId>,
     behind: Vec<(RpcId, String)>,
 }
 
@@ -46,6 +48,7 @@ impl<T> Requests<T> {
             last: 0,
             table: Table::new(limit),
             by_client: BTreeMap::new(),
+            answering: Vec::new(),
             behind: Vec::new(),
         }
     }
@@ -82,7 +85,8 @@ impl<T> Requests<T> {
         what: T,
         how: impl FnOnce(&mut Table<u64, Request<T>>, u64, Request<T>) -> Result<(), Fault>,
     ) -> Result<u64, Fault> {
-        if self.is_in_use(&client) {
+        // why: a client that has just read an answer may use its id again before this side notes that it was sent.
+        if self.by_client.contains_key(&client) {
             return Err(Fault::IdInUse);
         }
         let serial = self.reserve();
@@ -93,7 +97,7 @@ impl<T> Requests<T> {
 
     /// Returns whether an answer under this id would be taken for that of another request.
     pub(crate) fn is_in_use(&self, client: &RpcId) -> bool {
-        self.by_client.contains_key(client)
+        self.by_client.contains_key(client) || self.answering.contains(client)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -158,21 +162,29 @@ impl<T> Requests<T> {
         AnswerTurn::Later
     }
 
-    /// Removes the answers that waited for this id, and returns them oldest first.
+    /// Frees the id of a removed request, once its answer is on its way to the client or it gets none. Returns the answers
+    /// that waited for the id, oldest first; if another request uses it by now, they wait for that one.
     pub(crate) fn take_behind(&mut self, client: &RpcId) -> Vec<String> {
+        if let Some(place) = self.answering.iter().position(|id| id == client) {
+            self.answering.swap_remove(place);
+        }
+        if self.is_in_use(client) {
+            return Vec::new();
+        }
         self.behind.extract_if(.., |(id, _)| id == client).map(|(_, line)| line).collect()
     }
 
     /// Ends the table, because the server is gone: removes and returns all requests and accepts no more.
     pub(crate) fn end(&mut self) -> Vec<Request<T>> {
-        self.by_client.clear();
+        self.answering.extend(std::mem::take(&mut self.by_client).into_keys());
         self.table.end()
     }
 
-    /// Frees the client's id of a removed request.
+    /// Keeps the client's id of a removed request in use until [`take_behind`](Self::take_behind).
     fn gone(&mut self, request: Request<T>) -> Request<T> {
         if let Some(client) = &request.client {
             self.by_client.remove(client);
+            self.answering.push(client.clone());
         }
         request
     }

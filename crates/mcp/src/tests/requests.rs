@@ -11,10 +11,12 @@ fn requests() -> Requests<char> {
     Requests::new("p", 8)
 }
 
-/// Cancels the request with this id as the client.
+/// Cancels the request with this id as the client. It gets no answer.
 fn cancel(requests: &mut Requests<char>, client: &RpcId) -> Option<Cancel<char>> {
     let serial = requests.of_client(client)?;
-    Some(requests.cancel(serial, b"line", |_| true))
+    let cancelled = requests.cancel(serial, b"line", |_| true);
+    assert_eq!(requests.take_behind(client), [""; 0]);
+    Some(cancelled)
 }
 
 fn answered(requests: &mut Requests<char>, wire: &str) -> Answered<(Option<RpcId>, char)> {
@@ -53,6 +55,15 @@ fn an_id_of_the_client_is_free_again_once_its_request_is_gone() {
 }
 
 #[test]
+fn refusal_waits_for_the_answers_of_an_ended_table() {
+    let mut requests = requests();
+    requests.open(id(1), 'a').unwrap();
+    assert_eq!(requests.end().len(), 1);
+    assert_eq!(requests.answer_behind(&id(1), "no".to_owned()), AnswerTurn::Later);
+    assert_eq!(requests.take_behind(&id(1)), ["no"]);
+}
+
+#[test]
 fn numbers_are_never_used_again() {
     let mut requests = requests();
     for number in 1..5_000 {
@@ -88,6 +99,15 @@ fn a_refusal_waits_behind_the_answer_of_its_id() {
     assert_eq!(requests.answer_behind(&id(1), refusal()), AnswerTurn::Later);
     assert_eq!(requests.answer_behind(&id(2), refusal()), AnswerTurn::Now(refusal()));
     assert_eq!(requests.take_behind(&id(2)), [""; 0]);
+    requests.withdraw(serial);
+    assert_eq!(requests.answer_behind(&id(1), refusal()), AnswerTurn::Later, "the answer is not sent yet");
+    assert_eq!(requests.take_behind(&id(1)), ["no", "no"]);
+    assert_eq!(requests.answer_behind(&id(1), refusal()), AnswerTurn::Now(refusal()));
+    let serial = requests.open(id(1), 'a').unwrap();
+    assert_eq!(requests.answer_behind(&id(1), refusal()), AnswerTurn::Later);
+    requests.withdraw(serial);
+    let serial = requests.open(id(1), 'b').unwrap();
+    assert_eq!(requests.take_behind(&id(1)), [""; 0], "the id is in use again");
     requests.withdraw(serial);
     assert_eq!(requests.take_behind(&id(1)), ["no"]);
     requests.open(id(1), 'b').unwrap();
