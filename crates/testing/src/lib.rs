@@ -4,6 +4,7 @@
 //! - [`TestRegistry`] and [`TestTool`] build and sign a registry in one line.
 //! - [`World`] has a registry, a manual clock, keys, stores and a sink, and opens gates.
 //! - [`DeskServer`] is the script of an MCP server, and [`McpClient`] a client, for tests of a gateway.
+//! - [`structured_args`] are arguments of an exact size, for benches.
 //! - A [`Surface`] plays a [`GateVector`]: the library, the command line, the gateway, or one of your own.
 //!
 //! It does not protect anything: its keys are constants. Use it as a dev-dependency only. Every function panics where a
@@ -27,12 +28,14 @@
     reason = "a helper of tests fails by panicking"
 )]
 
+mod args;
 mod desk_server;
 mod mcp_client;
 mod registry;
 mod surface;
 mod world;
 
+pub use args::structured_args;
 pub use desk_server::DeskServer;
 pub use mcp_client::{LineProcess, McpClient};
 pub use registry::{TestRegistry, TestTool};
