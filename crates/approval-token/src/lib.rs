@@ -30,4 +30,4 @@ pub use pending_memory::MemoryPendingApprovals;
 pub use proposal_summary::{ClaimSummary, EvidenceForm, EvidenceSummary, ProposalSummary};
 pub use spent::{MemorySpentTokens, SpentApproval};
 pub use token::{ApprovalToken, DEFAULT_TTL_CAP, MintTerms, mint};
-pub use verify::{Approval, Partial, VerifyTerms, verify};
+pub use verify::{Approval, Partial, VerifyTerms, verify, verify_text};

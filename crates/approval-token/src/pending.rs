@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::denial::{DenialReason, PendingDenial};
 use crate::error::PendingError;
-use crate::payload::present;
 use crate::proposal_summary::ProposalSummary;
 use crate::token::ApprovalToken;
 
@@ -333,4 +332,11 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`] if it no longer waits, or [`PendingError::Unavailable`].
     fn withdraw(&self, id: &CallId) -> Result<(), PendingError>;
+}
+
+/// Reads an optional member that is present. `null` is refused: absence has one spelling.
+fn present<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(
+    d: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
 }

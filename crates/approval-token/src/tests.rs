@@ -4,8 +4,10 @@
     reason = "a test that goes out of range is to fail"
 )]
 
+mod allocations;
 mod bits;
 mod field;
+mod payload;
 mod pending;
 mod recipes;
 mod spend;
@@ -18,6 +20,7 @@ use countersign_core::{
     AgentId, Audience, CallFacts, CallId, Digest, KeyId, Millis, OperatorId, Principal, RunId, SessionId,
     Timestamp, TokenId, ToolId,
 };
+use countersign_keys::sealed::PayloadBuffer;
 use countersign_keys::{Keyring, RunKeys, ServerSecret};
 
 use crate::{
@@ -106,7 +109,9 @@ fn refusal(result: Result<Approval, ApprovalError>) -> &'static str {
 /// The payload of a token, as text.
 fn payload(token: &ApprovalToken) -> String {
     let keys = keys();
-    let bytes = token.sealed.open(crate::payload::LABEL, keys.active().1).unwrap();
+    let mut buffer = PayloadBuffer::default();
+    let sealed = crate::token::parse(token.as_str(), &mut buffer).unwrap();
+    let bytes = sealed.open(crate::payload::LABEL, keys.active().1).unwrap();
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 

@@ -3,11 +3,10 @@ use std::fmt;
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use countersign_core::{AgentId, CallFacts, Millis, OperatorId, Timestamp, TokenId, look_alike};
 use countersign_keys::RunKeys;
-use countersign_keys::sealed::{SealedText, seal};
-use serde::Deserialize as _;
+use countersign_keys::sealed::{PayloadBuffer, SealedText, seal};
 
 use crate::error::{ApprovalError, MintError};
-use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
+use crate::payload::{LABEL, Payload, RECIPE};
 
 /// Prefix of a token's text.
 const PREFIX: &str = "cs1";
@@ -80,24 +79,24 @@ pub fn mint(
     let expires = terms.issued.checked_add(terms.ttl).map_err(|_| MintError::Time)?;
     let (key_id, key) = keys.active();
     let payload = Payload {
-        recipe: RECIPE,
-        key_id: key_id.as_str(),
-        token_id: terms.token_id.as_str(),
-        call_id: binding.call_id.as_str(),
-        server: binding.tool.server().as_str(),
-        tool: binding.tool.name().as_str(),
+        recipe: RECIPE.into(),
+        key_id: key_id.as_str().into(),
+        token_id: terms.token_id.as_str().into(),
+        call_id: binding.call_id.as_str().into(),
+        server: binding.tool.server().as_str().into(),
+        tool: binding.tool.name().as_str().into(),
         definition: binding.definition,
         args: binding.args,
-        args_recipe: binding.args_recipe.as_str(),
-        principal: binding.principal.as_str(),
-        agent: binding.agent.as_ref().map(AgentId::as_str),
-        session: binding.session.as_ref().map(|id| id.as_str()),
-        run: keys.run().as_str(),
+        args_recipe: binding.args_recipe.as_str().into(),
+        principal: binding.principal.as_str().into(),
+        agent: binding.agent.as_ref().map(|id| id.as_str().into()),
+        session: binding.session.as_ref().map(|id| id.as_str().into()),
+        run: keys.run().as_str().into(),
         ask: binding.ask,
         plan: binding.plan,
         registry_version: binding.registry_version,
-        audience: binding.audience.as_ref().map(|id| id.as_str()),
-        approver: terms.approver.as_str(),
+        audience: binding.audience.as_ref().map(|id| id.as_str().into()),
+        approver: terms.approver.as_str().into(),
         issued: terms.issued,
         expires,
     };
@@ -115,28 +114,23 @@ pub(crate) fn is_self_approval(approver: &str, agent: Option<&AgentId>) -> bool 
 /// Unverified token: `cs1.<payload>.<tag>`, in its one spelling. A holder can spend it, so `Debug` does not print it;
 /// [`as_str`](Self::as_str) is for handing it on.
 #[derive(Clone)]
-pub struct ApprovalToken {
-    text: Box<str>,
-    pub(crate) sealed: SealedText,
-}
+pub struct ApprovalToken(Box<str>);
 
 impl ApprovalToken {
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0
     }
 
     /// Expiry that the token claims; `None` if it states none. Unverified: a store uses it to drop expired tokens. Do
     /// not base a decision on it.
     #[must_use]
     pub fn claimed_expiry(&self) -> Option<Timestamp> {
-        let (_, rest) = self.text.split_once('.')?;
+        let (_, rest) = self.0.split_once('.')?;
         let (payload, _) = rest.split_once('.')?;
         let bytes = Base64UrlUnpadded::decode_vec(payload).ok()?;
-        let canonical = read_canonical(&bytes)?;
-        let payload = Payload::deserialize(canonical.value()).ok()?;
-        Some(payload.expires)
+        Payload::read(&bytes).map(|payload| payload.expires)
     }
 }
 
@@ -145,10 +139,14 @@ impl std::str::FromStr for ApprovalToken {
 
     /// Reads the shape only: the members are read after verification.
     fn from_str(text: &str) -> Result<Self, ApprovalError> {
-        let sealed =
-            SealedText::parse(PREFIX, text).map_err(|_| ApprovalError::Invalid { reason: "shape" })?;
-        Ok(Self { text: text.into(), sealed })
+        parse(text, &mut PayloadBuffer::default())?;
+        Ok(Self(text.into()))
     }
+}
+
+/// Reads the shape of a token.
+pub(crate) fn parse<'b>(text: &str, buffer: &'b mut PayloadBuffer) -> Result<SealedText<'b>, ApprovalError> {
+    SealedText::parse(PREFIX, text, buffer).map_err(|_| ApprovalError::Invalid { reason: "shape" })
 }
 
 impl fmt::Debug for ApprovalToken {

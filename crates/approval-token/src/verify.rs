@@ -3,12 +3,12 @@ use countersign_core::{
     TokenId,
 };
 use countersign_keys::RunKeys;
-use serde::Deserialize as _;
+use countersign_keys::sealed::PayloadBuffer;
 
 use crate::error::ApprovalError;
-use crate::payload::{LABEL, Payload, RECIPE, read_canonical};
+use crate::payload::{LABEL, Payload, RECIPE};
 use crate::spent::{SpentApproval, spent_id};
-use crate::token::{ApprovalToken, DEFAULT_TTL_CAP, is_self_approval};
+use crate::token::{ApprovalToken, DEFAULT_TTL_CAP, is_self_approval, parse};
 
 /// Treatment of a token that omits an optional field the gate knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,25 +79,39 @@ pub fn verify(
     now: Timestamp,
     terms: &VerifyTerms,
 ) -> Result<Approval, ApprovalError> {
+    verify_text(token.as_str(), keys, binding, now, terms)
+}
+
+/// Parses and verifies the text of a token, as [`verify`], without keeping a copy of it.
+///
+/// # Errors
+/// As [`verify`]; [`ApprovalError::Invalid`] if the text is not a token.
+pub fn verify_text(
+    text: &str,
+    keys: &RunKeys,
+    binding: &CallFacts,
+    now: Timestamp,
+    terms: &VerifyTerms,
+) -> Result<Approval, ApprovalError> {
+    let mut buffer = PayloadBuffer::default();
+    let sealed = parse(text, &mut buffer)?;
     let (key_id, bytes) = keys
         .iter()
-        .find_map(|(id, key)| token.sealed.open(LABEL, key).ok().map(|bytes| (id, bytes)))
+        .find_map(|(id, key)| sealed.open(LABEL, key).ok().map(|bytes| (id, bytes)))
         .ok_or(ApprovalError::Invalid { reason: "tag" })?;
-    let canonical = read_canonical(bytes).ok_or(ApprovalError::Invalid { reason: "payload" })?;
-    let payload =
-        Payload::deserialize(canonical.value()).map_err(|_| ApprovalError::Invalid { reason: "payload" })?;
+    let payload = Payload::read(bytes).ok_or(ApprovalError::Invalid { reason: "payload" })?;
     same(payload.recipe == RECIPE, "other-recipe")?;
     same(payload.key_id == key_id.as_str(), "other-key")?;
     same(payload.run == keys.run().as_str(), "other-run")?;
     compare(&payload, binding, terms.partial)?;
-    same(!is_self_approval(payload.approver, binding.agent.as_ref()), "self-approval")?;
+    same(!is_self_approval(&payload.approver, binding.agent.as_ref()), "self-approval")?;
     same(payload.issued < payload.expires, "times")?;
     same(payload.expires.since(payload.issued) <= terms.max_lifetime, "lifetime")?;
     same(payload.issued <= now.saturating_add(terms.skew), "not-yet")?;
     let token_id =
-        TokenId::new(payload.token_id).map_err(|_| ApprovalError::Invalid { reason: "token-id" })?;
+        TokenId::new(&payload.token_id).map_err(|_| ApprovalError::Invalid { reason: "token-id" })?;
     let approver =
-        OperatorId::new(payload.approver).map_err(|_| ApprovalError::Invalid { reason: "approver" })?;
+        OperatorId::new(&payload.approver).map_err(|_| ApprovalError::Invalid { reason: "approver" })?;
     if now >= payload.expires {
         return Err(ApprovalError::Expired);
     }
@@ -114,13 +128,23 @@ fn compare(payload: &Payload<'_>, binding: &CallFacts, partial: Partial) -> Resu
     same(payload.args_recipe == binding.args_recipe.as_str(), "other-args-recipe")?;
     same(payload.principal == binding.principal.as_str(), "other-principal")?;
     optional(payload.definition.as_ref(), binding.definition.as_ref(), partial, "other-definition")?;
-    optional(payload.agent, binding.agent.as_ref().map(AgentId::as_str), partial, "other-agent")?;
-    optional(payload.session, binding.session.as_ref().map(|id| id.as_str()), partial, "other-session")?;
+    optional(payload.agent.as_deref(), binding.agent.as_ref().map(AgentId::as_str), partial, "other-agent")?;
+    optional(
+        payload.session.as_deref(),
+        binding.session.as_ref().map(|id| id.as_str()),
+        partial,
+        "other-session",
+    )?;
     optional(payload.ask.as_ref(), binding.ask.as_ref(), partial, "other-ask")?;
     optional(payload.plan.as_ref(), binding.plan.as_ref(), partial, "other-plan")?;
     let (carried, known) = (payload.registry_version, binding.registry_version);
     optional(carried.as_ref(), known.as_ref(), partial, "other-registry-version")?;
-    optional(payload.audience, binding.audience.as_ref().map(|id| id.as_str()), partial, "other-audience")
+    optional(
+        payload.audience.as_deref(),
+        binding.audience.as_ref().map(|id| id.as_str()),
+        partial,
+        "other-audience",
+    )
 }
 
 const fn same(equal: bool, reason: &'static str) -> Result<(), ApprovalError> {

@@ -3,7 +3,7 @@ use std::fmt;
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::{Digest, DigestError, SessionId};
 use countersign_keys::MacKey;
-use countersign_keys::sealed::{SealedText, seal};
+use countersign_keys::sealed::{PayloadBuffer, SealedText, seal};
 use countersign_merkle::RootHash;
 
 /// Prefix of a sealed root.
@@ -84,7 +84,8 @@ impl PlanRoot {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open(text: &str, session: &SessionId, key: &MacKey) -> Result<Self, PlanSealError> {
-        let sealed = SealedText::parse(PREFIX, text).map_err(|_| PlanSealError)?;
+        let mut buffer = PayloadBuffer::default();
+        let sealed = SealedText::parse(PREFIX, text, &mut buffer).map_err(|_| PlanSealError)?;
         let payload = sealed.open(LABEL, key).map_err(|_| PlanSealError)?;
         let canonical = read(payload, Recipe::Jcs1, &Limits::default()).map_err(|_| PlanSealError)?;
         let root = canonical.value().get("root").and_then(|root| root.as_str()).ok_or(PlanSealError)?;

@@ -1,5 +1,7 @@
 mod rfc3339;
 
+use proptest::prelude::*;
+
 use crate::*;
 
 #[test]
@@ -148,6 +150,37 @@ fn names_that_differ_in_case_or_script_look_alike() {
     }
     for (one, other) in [("bot", "bob"), ("bot", "bot2"), ("a b", "ab")] {
         assert!(!look_alike(one, other), "{one:?} {other:?}");
+    }
+}
+
+/// Checks the keys of two names, and that comparing the names is comparing their keys.
+fn check_keys(one: &str, other: &str) {
+    let full = [one, other].map(crate::text::full_lookalike_keys);
+    assert_eq!([one, other].map(lookalike_keys), full);
+    let [keys, others] = full;
+    let alike = one == other || keys.iter().zip(&others).any(|(key, other)| key == other);
+    assert_eq!(look_alike(one, other), alike, "{one:?} {other:?}");
+}
+
+#[test]
+fn ascii_characters_look_alike_as_their_full_keys_do() {
+    let names: Vec<String> = ('\0'..='\x7f').map(String::from).collect();
+    for (one, other) in names.iter().flat_map(|one| names.iter().map(move |other| (one, other))) {
+        check_keys(one, other);
+    }
+}
+
+proptest! {
+    #[test]
+    fn ascii_keys_are_the_full_ones(
+        one in "(m|r|n|rn|M|0|O|o|1|l|I|i|L|[|]|`|'|\"|''| |[.]|a|A|%|\t|\u{e9}|\u{430}){0,5}",
+        other in "(m|r|n|rn|M|0|O|o|1|l|I|i|L|[|]|`|'|\"|''| |[.]|a|A|%|\t|\u{e9}|\u{430}){0,5}",
+        ascii in "[ -~]{0,12}",
+    ) {
+        check_keys(&one, &other);
+        check_keys(&one, &one.to_uppercase());
+        check_keys(&one, &one.replace("rn", "m").replace('l', "1"));
+        check_keys(&ascii, &ascii.to_uppercase());
     }
 }
 

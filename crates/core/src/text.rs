@@ -45,6 +45,17 @@ pub fn escape_hidden(text: &str) -> String {
 /// Source: UTS #39, section 4, in the version of the crate `unicode-security`.
 #[must_use]
 pub fn lookalike_keys(name: &str) -> [String; 2] {
+    if has_ascii_keys(name) {
+        return [
+            first_ascii_key(name).map(char::from).collect(),
+            second_ascii_key(name).map(char::from).collect(),
+        ];
+    }
+    full_lookalike_keys(name)
+}
+
+/// [`lookalike_keys`] by the tables of Unicode alone.
+pub(crate) fn full_lookalike_keys(name: &str) -> [String; 2] {
     let plain = single_spaced(name);
     // why: folding may create characters that have a skeleton, and a skeleton may contain characters that fold.
     [fold(&bones(&plain)), bones(&fold(&bones(&fold(&plain))))]
@@ -53,7 +64,50 @@ pub fn lookalike_keys(name: &str) -> [String; 2] {
 /// Returns whether a person could confuse the two names ([`lookalike_keys`]).
 #[must_use]
 pub fn look_alike(one: &str, other: &str) -> bool {
-    one == other || lookalike_keys(one).iter().zip(lookalike_keys(other)).any(|(one, other)| *one == other)
+    // why: an approver is compared with the agent at every approved call.
+    if has_ascii_keys(one) && has_ascii_keys(other) {
+        return first_ascii_key(one).eq(first_ascii_key(other))
+            || second_ascii_key(one).eq(second_ascii_key(other));
+    }
+    lookalike_keys(one).iter().zip(lookalike_keys(other)).any(|(one, other)| *one == other)
+}
+
+/// Returns whether both keys of a name are ASCII: printable ASCII without `%`, whose skeleton is another script's. The
+/// test `ascii_keys_are_the_full_ones` compares both ways to the keys.
+fn has_ascii_keys(name: &str) -> bool {
+    name.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'%')
+}
+
+fn first_ascii_key(name: &str) -> impl Iterator<Item = u8> {
+    ascii_single_spaced(name).flat_map(ascii_bones).map(|byte| byte.to_ascii_lowercase())
+}
+
+fn second_ascii_key(name: &str) -> impl Iterator<Item = u8> {
+    let folded = ascii_single_spaced(name).map(|byte| byte.to_ascii_lowercase());
+    folded.flat_map(ascii_bones).map(|byte| byte.to_ascii_lowercase()).flat_map(ascii_bones)
+}
+
+/// [`single_spaced`] for printable ASCII.
+fn ascii_single_spaced(name: &str) -> impl Iterator<Item = u8> {
+    let mut after_space = true;
+    name.trim_end_matches(['.', ' ']).bytes().filter(move |byte| {
+        let is_extra = *byte == b' ' && after_space;
+        after_space = *byte == b' ';
+        !is_extra
+    })
+}
+
+/// Skeleton of a printable ASCII character but `%`.
+fn ascii_bones(byte: u8) -> impl Iterator<Item = u8> {
+    let (first, second) = match byte {
+        b'"' => (b'\'', Some(b'\'')),
+        b'0' => (b'O', None),
+        b'1' | b'I' | b'|' => (b'l', None),
+        b'`' => (b'\'', None),
+        b'm' => (b'r', Some(b'n')),
+        other => (other, None),
+    };
+    std::iter::once(first).chain(second)
 }
 
 /// Maps to upper, then to lower case. Names that differ in case alone become equal (sharp s and SS, both sigmas).

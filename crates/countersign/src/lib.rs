@@ -110,6 +110,7 @@ pub mod approval_token {
         EvidenceSummary, MemoryPendingApprovals, MemorySpentTokens, MintError, MintTerms, Partial,
         PendingApproval, PendingApprovals, PendingDenial, PendingError, PendingState, ProposalSummary,
         SESSION_SILENCE, SessionKind, SpentApproval, VerifyTerms, asker_of_session, mint, verify,
+        verify_text,
     };
 }
 

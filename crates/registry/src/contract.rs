@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
 use countersign_core::{AgentId, Digest, OutputTag, SessionId, Timestamp, ToolId};
 use countersign_keys::MacKey;
-use countersign_keys::sealed::{SealedText, seal};
+use countersign_keys::sealed::{PayloadBuffer, SealedText, seal};
 use serde::Deserialize as _;
 
 use crate::snapshot::FreshnessError;
@@ -187,7 +187,8 @@ impl SessionContract {
     /// # Errors
     /// [`ContractError::Invalid`] if the key did not seal it, [`ContractError::Expired`] if it has expired.
     pub fn open(text: &str, key: &MacKey, now: Timestamp) -> Result<Self, ContractError> {
-        let sealed = SealedText::parse(PREFIX, text).map_err(|_| ContractError::Invalid)?;
+        let mut buffer = PayloadBuffer::default();
+        let sealed = SealedText::parse(PREFIX, text, &mut buffer).map_err(|_| ContractError::Invalid)?;
         let payload = sealed.open(LABEL, key).map_err(|_| ContractError::Invalid)?;
         let canonical =
             read(payload, Recipe::Jcs1, &Limits::default()).map_err(|_| ContractError::Invalid)?;

@@ -214,7 +214,7 @@ fn a_payload_that_is_not_canonical_is_refused() {
 #[test]
 fn a_token_and_its_errors_are_printed_without_secrets() {
     let good = token("c", "t");
-    let shown = format!("{good:?} {:?}", good.sealed);
+    let shown = format!("{good:?}");
     assert!(shown.starts_with("ApprovalToken(redacted)"));
     for part in good.as_str().split('.').skip(1) {
         assert!(!shown.contains(part));

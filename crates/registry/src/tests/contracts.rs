@@ -157,7 +157,8 @@ fn tampered_sealed_contract_is_refused() {
 fn a_payload_under_the_right_tag_still_has_one_spelling() {
     let (_, contract) = contract();
     let text = contract.seal(&mac(1)).unwrap();
-    let sealed = countersign_keys::sealed::SealedText::parse("cc1", &text).unwrap();
+    let mut buffer = countersign_keys::sealed::PayloadBuffer::default();
+    let sealed = countersign_keys::sealed::SealedText::parse("cc1", &text, &mut buffer).unwrap();
     let good: Value =
         serde_json::from_slice(sealed.open("countersign/contract-1", &mac(1)).unwrap()).unwrap();
     let open = |bytes: &[u8], label: &str| {

@@ -1,6 +1,6 @@
 //! Step 7: does an approval cover the call?
 
-use countersign_approval_token::{Approval, ApprovalError, ApprovalToken, Partial, verify};
+use countersign_approval_token::{Approval, ApprovalError, Partial, verify_text};
 use countersign_core::{CallFacts, Timestamp};
 use countersign_registry::{ApprovalRule, RegistryView};
 
@@ -73,14 +73,12 @@ pub(crate) fn verify_one(
     now: Timestamp,
 ) -> Result<Approval, Refusal> {
     let invalid = |reason| Refusal::new(RejectionCode::ApprovalInvalid, reason);
-    let token: ApprovalToken = text.parse().map_err(|_| invalid("not a token"))?;
-    let approval =
-        verify(&token, &settings.keys, binding, now, &settings.verify.partial(partial)).map_err(|error| {
-            match error {
-                ApprovalError::Expired => Refusal::new(RejectionCode::ApprovalExpired, error.reason()),
-                ApprovalError::Invalid { reason } => invalid(reason),
-                _ => invalid("other"),
-            }
+    let approval = verify_text(text, &settings.keys, binding, now, &settings.verify.partial(partial))
+        .map_err(|error| match error {
+            ApprovalError::Expired => Refusal::new(RejectionCode::ApprovalExpired, error.reason()),
+            ApprovalError::Invalid { reason: "shape" } => invalid("not a token"),
+            ApprovalError::Invalid { reason } => invalid(reason),
+            _ => invalid("other"),
         })?;
     if view.is_key_revoked(approval.key_id()) {
         return Err(invalid("the key is revoked"));
