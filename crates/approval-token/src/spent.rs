@@ -56,6 +56,8 @@ pub struct MemorySpentTokens {
     horizon: AtomicU64,
     /// Spends since the last purge.
     since_round: AtomicUsize,
+    /// Entries that the last purge left.
+    left: AtomicUsize,
 }
 
 impl MemorySpentTokens {
@@ -100,9 +102,11 @@ impl MemorySpentTokens {
     /// why: a purge runs after as many spends as the last one left entries, so the average work per spend is constant.
     fn forget_in_rounds(&self, now: Timestamp) {
         let spends = self.since_round.fetch_add(1, Ordering::Relaxed);
-        if spends >= MIN_ROUND && spends >= self.spent.len() / 2 {
+        if spends >= MIN_ROUND && spends >= self.left.load(Ordering::Relaxed) {
             self.since_round.store(0, Ordering::Relaxed);
             self.forget(now);
+            // Counting locks every shard, so it is done once per purge.
+            self.left.store(self.spent.len(), Ordering::Relaxed);
         }
     }
 }
