@@ -1,6 +1,6 @@
 use countersign_canonical_json::Canonical;
 use countersign_core::ToolId;
-use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, ProofError, TreeError, TreeHead};
+use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, TreeError};
 
 use crate::breach::PlanBreach;
 use crate::header::PlanHeader;
@@ -71,19 +71,24 @@ impl CommittedPlan {
         Some(StepProof::new(step, self.tree.prove_inclusion(index).ok()?))
     }
 
-    /// Verifies that the step is the committed one, then checks that the call matches it.
-    pub(crate) fn admits(&self, index: u64, tool: &ToolId, args: &Canonical) -> Result<(), PlanBreach> {
+    /// Verifies that the step is the committed one, then checks that the call matches it. `text` is a buffer for the
+    /// step's leaf.
+    ///
+    /// why: the root was computed from the tree's leaves, and the tree does not change. So comparing with the tree's
+    /// leaf is verifying its path, which [`is_whole`](Self::is_whole) recomputes at the end.
+    pub(crate) fn admits(
+        &self,
+        index: u64,
+        tool: &ToolId,
+        args: &Canonical,
+        text: &mut String,
+    ) -> Result<(), PlanBreach> {
         let changed = PlanBreach::StepMismatch { reason: "leaf" };
         let step = self.step(index).ok_or(changed)?;
-        self.verify_leaf(index, step).map_err(|_| changed)?;
+        if self.tree.leaf(index) != Some(step.leaf_hash(index, self.header.steps(), text)) {
+            return Err(changed);
+        }
         step.admit(tool, args)
-    }
-
-    fn verify_leaf(&self, index: u64, step: &Step) -> Result<(), ProofError> {
-        let steps = self.header.steps();
-        let leaf = LeafHash::of(step.leaf(index, steps).as_bytes());
-        let head = TreeHead::new(steps.saturating_add(1), *self.root.hash()).map_err(|_| ProofError::Size)?;
-        self.tree.prove_inclusion(index).map_err(|_| ProofError::Index)?.verify(&leaf, &head)
     }
 
     /// Recomputes the root from the header and the steps and compares it with the committed one.
@@ -102,6 +107,7 @@ impl CommittedPlan {
 /// The leaves: the header, then each step with its index.
 fn leaves<'a>(header: &'a PlanHeader, steps: &'a [Step]) -> impl Iterator<Item = LeafHash> + 'a {
     let count = header.steps();
-    let steps = (1..).zip(steps).map(move |(index, step)| step.leaf(index, count));
-    std::iter::once(header.to_json()).chain(steps).map(|leaf| LeafHash::of(leaf.as_bytes()))
+    let mut text = String::new();
+    let steps = (1..).zip(steps).map(move |(index, step)| step.leaf_hash(index, count, &mut text));
+    std::iter::once(LeafHash::of(header.to_json().as_bytes())).chain(steps)
 }

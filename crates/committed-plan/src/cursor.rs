@@ -60,6 +60,8 @@ pub struct PlanCursor<O> {
     pub(crate) amended: Vec<Amended>,
     pub(crate) progress: Progress,
     runs: Vec<Run<O>>,
+    /// Buffer for the leaf of the step that is checked.
+    leaf: String,
 }
 
 impl<O> PlanCursor<O> {
@@ -72,7 +74,8 @@ impl<O> PlanCursor<O> {
         if plan.header().amends().is_some() {
             return Err(PlanUseError::Link);
         }
-        Ok(Self { plan, amended: Vec::new(), progress: Progress::default(), runs: Vec::new() })
+        let (amended, runs) = (Vec::new(), Vec::new());
+        Ok(Self { plan, amended, progress: Progress::default(), runs, leaf: String::new() })
     }
 
     /// Sets the response to a call that is not the plan's next one. By default the first such call halts the plan.
@@ -91,15 +94,17 @@ impl<O> PlanCursor<O> {
     /// [`PlanBreach`], which counts as a breach ([`OnBreach`]) except in the two cases named at [`PlanCursor`].
     pub fn check(&mut self, call: &StepCall<'_>) -> Result<PlannedCall, PlanBreach> {
         self.progress.is_open(self.plan.header(), call)?;
-        let found = call.named(self.plan.root()).and_then(|named| match named {
-            Some(step) => self.named(step, call).map(|()| step),
-            None => self.fitting(call),
+        let mut leaf = std::mem::take(&mut self.leaf);
+        let found = call.named(self.plan.root(), &mut leaf).and_then(|named| match named {
+            Some(step) => self.named(step, call, &mut leaf).map(|()| step),
+            None => self.fitting(call, &mut leaf),
         });
+        self.leaf = leaf;
         self.progress.hold(*self.plan.root(), found, call)
     }
 
     /// Checks that the step named by the caller is the next one and matches the call.
-    fn named(&self, step: u64, call: &StepCall<'_>) -> Result<(), PlanBreach> {
+    fn named(&self, step: u64, call: &StepCall<'_>, leaf: &mut String) -> Result<(), PlanBreach> {
         let next = self.progress.position().saturating_add(1);
         if step > self.plan.header().steps() {
             let ended = next > self.plan.header().steps();
@@ -121,18 +126,19 @@ impl<O> PlanCursor<O> {
         if step == self.progress.position() && !self.repeats() {
             return Err(PlanBreach::Exhausted { reason: "count" });
         }
-        self.admits(step, call)
+        self.admits(step, call, leaf)
     }
 
     /// Finds the next step that matches the call: the current one while it has calls left, then the one after it.
-    fn fitting(&self, call: &StepCall<'_>) -> Result<u64, PlanBreach> {
+    fn fitting(&self, call: &StepCall<'_>, leaf: &mut String) -> Result<u64, PlanBreach> {
         let mut found = Err(PlanBreach::Exhausted { reason: "ended" });
         if self.repeats() {
-            found = self.admits(self.progress.position(), call).map(|()| self.progress.position());
+            let current = self.progress.position();
+            found = self.admits(current, call, leaf).map(|()| current);
         }
         let next = self.progress.position().saturating_add(1);
         if found.is_err() && next <= self.plan.header().steps() {
-            found = self.admits(next, call).map(|()| next);
+            found = self.admits(next, call, leaf).map(|()| next);
         }
         found.map_err(|breach| self.explain(breach, call))
     }
@@ -142,8 +148,8 @@ impl<O> PlanCursor<O> {
         self.plan.step(self.progress.position()).is_some_and(|step| self.progress.used() < step.max_calls())
     }
 
-    fn admits(&self, step: u64, call: &StepCall<'_>) -> Result<(), PlanBreach> {
-        self.plan.admits(step, call.tool, call.args)
+    fn admits(&self, step: u64, call: &StepCall<'_>, leaf: &mut String) -> Result<(), PlanBreach> {
+        self.plan.admits(step, call.tool, call.args, leaf)
     }
 
     /// Distinguishes a call of another step from one that matches no step of the plan. The search through all steps is

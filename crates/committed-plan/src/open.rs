@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read, to_canonical};
+use countersign_canonical_json::{Canonical, Kind, ValueRef, to_canonical};
 use serde_json::Value;
 
 use crate::error::PlanProblem;
@@ -55,8 +55,9 @@ pub(crate) fn is_open(planned: ValueRef<'_>) -> bool {
 }
 
 /// Converts arguments into the committed form, with [`DYNAMIC`] at each open place, and lists those places in the
-/// order of the arguments. Places in `listed` that the arguments lack are added.
+/// order of the arguments, a value in `source`. Places in `listed` that the arguments lack are added.
 pub(crate) fn settle(
+    source: &Canonical,
     args: ValueRef<'_>,
     listed: &[OpenPlace],
 ) -> Result<(Canonical, Vec<OpenPlace>), PlanProblem> {
@@ -78,15 +79,17 @@ pub(crate) fn settle(
         }
     }
     let settled = if missing.is_empty() {
-        let text = args.canonical_text();
-        read(text.as_bytes(), Recipe::Jcs1, &Limits::hard_caps()).map_err(|_| PlanProblem::Args)?
+        source.subtree(args)
     } else {
         let mut value = serde_json::to_value(args).map_err(|_| PlanProblem::Args)?;
         missing.into_iter().try_for_each(|place| insert(&mut value, place))?;
         to_canonical(&value).map_err(|_| PlanProblem::Args)?
     };
     let mut open = Vec::new();
-    collect(settled.value(), &mut String::new(), &mut open)?;
+    // Its canonical text has no escapes, so arguments without it have no open place.
+    if settled.as_str().contains(DYNAMIC) {
+        collect(settled.value(), &mut String::new(), &mut open)?;
+    }
     Ok((settled, open))
 }
 

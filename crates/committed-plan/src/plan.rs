@@ -64,7 +64,7 @@ impl Plan {
         let value = canonical.value();
         let list = value.get("steps").ok_or(PlanProblem::Shape)?;
         let header = read_header(value, list.len() as u64)?;
-        Ok(Self { header, steps: read_steps(list, limits)? })
+        Ok(Self { header, steps: read_steps(&canonical, list, limits)? })
     }
 
     /// Writes the plan's canonical JSON, with each step in the committed form.

@@ -1,6 +1,6 @@
 use countersign_canonical_json::{Canonical, Kind, Recipe, ValueRef, read};
 use countersign_core::ToolId;
-use countersign_merkle::{InclusionProof, LeafHash, TreeHead};
+use countersign_merkle::{InclusionProof, TreeHead};
 
 use crate::breach::PlanBreach;
 use crate::error::{PlanError, PlanProblem, PlanUseError};
@@ -56,7 +56,7 @@ impl StepProof {
         let proof = read_path(value, index, steps)?;
         // Leaf 0 is the header, not a step.
         let step = value.get("step").filter(|_| index > 0).ok_or(PlanProblem::Shape)?;
-        Ok(Self { step: read_step(step)?, proof })
+        Ok(Self { step: read_step(&canonical, step)?, proof })
     }
 
     /// Writes the proof's canonical JSON.
@@ -75,14 +75,14 @@ impl StepProof {
     /// # Errors
     /// [`PlanBreach::StepMismatch`] if the proof does not hold.
     pub fn verify(self, root: &PlanRoot) -> Result<VerifiedStep, PlanBreach> {
-        self.holds(root)?;
+        self.holds(root, &mut String::new())?;
         Ok(VerifiedStep { root: *root, index: self.index(), steps: self.steps(), step: self.step })
     }
 
-    pub(crate) fn holds(&self, root: &PlanRoot) -> Result<(), PlanBreach> {
+    /// As [`verify`](Self::verify), with a buffer for the step's leaf.
+    pub(crate) fn holds(&self, root: &PlanRoot, text: &mut String) -> Result<(), PlanBreach> {
         let refused = PlanBreach::StepMismatch { reason: "leaf" };
-        let (index, steps) = (self.proof.index(), self.steps());
-        let leaf = LeafHash::of(self.step.leaf(index, steps).as_bytes());
+        let leaf = self.step.leaf_hash(self.proof.index(), self.steps(), text);
         let head = TreeHead::new(self.proof.size(), *root.hash()).map_err(|_| refused)?;
         self.proof.verify(&leaf, &head).map_err(|_| refused)
     }

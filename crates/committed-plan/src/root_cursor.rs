@@ -50,6 +50,8 @@ pub struct RootCursor {
     amended: usize,
     /// Progress on this machine.
     progress: Progress,
+    /// Buffer for the leaf of the step that is checked.
+    leaf: String,
 }
 
 /// Proof that an amendment continues the running plan. Holds the plan's step. Only [`RootCursor::check_amendment`]
@@ -79,7 +81,7 @@ impl RootCursor {
         if plan.header().amends().is_some() {
             return Err(PlanUseError::Link);
         }
-        Ok(Self { plan, amended: 0, progress: Progress::default() })
+        Ok(Self { plan, amended: 0, progress: Progress::default(), leaf: String::new() })
     }
 
     /// Sets the response to a call that is not one of the plan's. By default the first such call halts the plan.
@@ -103,14 +105,21 @@ impl RootCursor {
         contract: &dyn PlanContract,
     ) -> Result<PlannedCall, PlanBreach> {
         self.progress.is_open(self.header(), call)?;
-        let found = self.next(call, contract);
+        let mut leaf = std::mem::take(&mut self.leaf);
+        let found = self.next(call, contract, &mut leaf);
+        self.leaf = leaf;
         self.progress.hold(*self.root(), found, call)
     }
 
-    fn next(&self, call: &StepCall<'_>, contract: &dyn PlanContract) -> Result<u64, PlanBreach> {
+    fn next(
+        &self,
+        call: &StepCall<'_>,
+        contract: &dyn PlanContract,
+        leaf: &mut String,
+    ) -> Result<u64, PlanBreach> {
         let proof = call.proof.ok_or(PlanBreach::StepMismatch { reason: "no-proof" })?;
         // INVARIANT: the proof is verified first; nothing in it is trusted before.
-        call.named(self.root())?;
+        call.named(self.root(), leaf)?;
         let (index, step) = (proof.index(), proof.proved());
         // why: the author of a root can build a tree that matches two sizes. With a fixed size, each index has one
         // leaf.

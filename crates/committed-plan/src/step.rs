@@ -1,5 +1,8 @@
+use std::fmt::Write as _;
+
 use countersign_canonical_json::{Canonical, Kind, Recipe, ValueRef, read, write_string};
 use countersign_core::{ToolId, is_hidden};
+use countersign_merkle::LeafHash;
 
 use crate::breach::PlanBreach;
 use crate::error::{PlanError, PlanProblem};
@@ -45,13 +48,19 @@ impl Step {
     pub fn new(tool: ToolId, args: &[u8], open: &[&str]) -> Result<Self, PlanError> {
         let limits = countersign_canonical_json::Limits::default();
         let args = read(args, Recipe::Jcs1, &limits).map_err(PlanProblem::from)?;
-        Self::from_value(tool, args.value(), open)
+        Self::from_value(tool, &args, args.value(), open)
     }
 
-    pub(crate) fn from_value(tool: ToolId, args: ValueRef<'_>, open: &[&str]) -> Result<Self, PlanError> {
+    /// Creates a step from its arguments, a value in `source`.
+    fn from_value(
+        tool: ToolId,
+        source: &Canonical,
+        args: ValueRef<'_>,
+        open: &[&str],
+    ) -> Result<Self, PlanError> {
         let open: Vec<OpenPlace> =
             open.iter().map(|place| OpenPlace::new(place)).collect::<Result<_, _>>()?;
-        let (args, open) = settle(args, &open)?;
+        let (args, open) = settle(source, args, &open)?;
         Ok(Self { tool, args, open, description: None, max_calls: 1 })
     }
 
@@ -62,7 +71,7 @@ impl Step {
     /// [`PlanError`] with the index of the faulty step, if the problem is in one step.
     pub fn list_from_json(json: &[u8], limits: &PlanLimits) -> Result<Vec<Self>, PlanError> {
         let list = read(json, Recipe::Jcs1, limits.json()).map_err(PlanProblem::from)?;
-        read_steps(list.value(), limits)
+        read_steps(&list, list.value(), limits)
     }
 
     /// Sets the description shown to the approver.
@@ -138,32 +147,43 @@ impl Step {
             out.push_str(",\"description\":");
             write_string(out, description);
         }
-        out.push_str(",\"max_calls\":");
-        out.push_str(&self.max_calls.to_string());
-        out.push_str(",\"tool\":{\"name\":");
+        // Writing to a `String` cannot fail.
+        let _ = write!(out, ",\"max_calls\":{},\"tool\":{{\"name\":", self.max_calls);
         write_string(out, self.tool.name().as_str());
         out.push_str(",\"server\":");
         write_string(out, self.tool.server().as_str());
         out.push_str("}}");
     }
 
-    /// The bytes of the step's leaf (recipe `plan-step-1`): `jcs-1` of the step, its index, and the plan's number of
-    /// steps.
+    /// Writes the bytes of the step's leaf (recipe `plan-step-1`) over `text`: `jcs-1` of the step, its index, and the
+    /// plan's number of steps.
+    pub(crate) fn write_leaf(&self, index: u64, steps: u64, text: &mut String) {
+        text.clear();
+        let _ = write!(text, "{{\"index\":{index},\"recipe\":\"plan-step-1\",\"step\":");
+        self.write(text);
+        let _ = write!(text, ",\"steps\":{steps}}}");
+    }
+
+    #[cfg(test)]
     pub(crate) fn leaf(&self, index: u64, steps: u64) -> String {
-        let mut text = String::with_capacity(self.args.bytes().len().saturating_add(256));
-        text.push_str("{\"index\":");
-        text.push_str(&index.to_string());
-        text.push_str(",\"recipe\":\"plan-step-1\",\"step\":");
-        self.write(&mut text);
-        text.push_str(",\"steps\":");
-        text.push_str(&steps.to_string());
-        text.push('}');
+        let mut text = String::new();
+        self.write_leaf(index, steps, &mut text);
         text
+    }
+
+    /// Hashes the step's leaf. `text` is overwritten: a buffer that calls share.
+    pub(crate) fn leaf_hash(&self, index: u64, steps: u64, text: &mut String) -> LeafHash {
+        self.write_leaf(index, steps, text);
+        LeafHash::of(text.as_bytes())
     }
 }
 
 /// Parses a list of steps.
-pub(crate) fn read_steps(value: ValueRef<'_>, limits: &PlanLimits) -> Result<Vec<Step>, PlanError> {
+pub(crate) fn read_steps(
+    source: &Canonical,
+    value: ValueRef<'_>,
+    limits: &PlanLimits,
+) -> Result<Vec<Step>, PlanError> {
     if value.kind() != Kind::Array {
         return Err(PlanProblem::Shape.into());
     }
@@ -173,11 +193,12 @@ pub(crate) fn read_steps(value: ValueRef<'_>, limits: &PlanLimits) -> Result<Vec
     if value.is_empty() {
         return Err(PlanProblem::Empty.into());
     }
-    (1..).zip(value.elements()).map(|(at, step)| read_step(step).map_err(|error| error.at_step(at))).collect()
+    let read = |(at, step)| read_step(source, step).map_err(|error| error.at_step(at));
+    (1..).zip(value.elements()).map(read).collect()
 }
 
-/// Parses one step.
-pub(crate) fn read_step(value: ValueRef<'_>) -> Result<Step, PlanError> {
+/// Parses one step, a value in `source`.
+pub(crate) fn read_step(source: &Canonical, value: ValueRef<'_>) -> Result<Step, PlanError> {
     object(value, &["args", "description", "dynamic", "max_calls", "tool"])?;
     let tool = value.get("tool").ok_or(PlanProblem::Shape)?;
     object(tool, &["name", "server"])?;
@@ -191,7 +212,7 @@ pub(crate) fn read_step(value: ValueRef<'_>) -> Result<Step, PlanError> {
         Some(_) => return Err(PlanProblem::Shape.into()),
     };
     let args = value.get("args").ok_or(PlanProblem::Shape)?;
-    let mut step = Step::from_value(tool, args, &open)?;
+    let mut step = Step::from_value(tool, source, args, &open)?;
     if value.get("description").is_some() {
         step = step.describe(text(value, "description")?)?;
     }
@@ -213,8 +234,14 @@ fn compare(planned: ValueRef<'_>, called: ValueRef<'_>) -> Result<(), &'static s
     }
     match planned.kind() {
         Kind::Object => {
+            let mut next = called.members();
             for (name, value) in planned.members() {
-                compare(value, called.get(name).ok_or("missing-argument")?)?;
+                // Both are in canonical order, so in a call that fits the next member is the one.
+                let other = match next.next() {
+                    Some((other, value)) if other == name => value,
+                    _ => called.get(name).ok_or("missing-argument")?,
+                };
+                compare(value, other)?;
             }
             // All planned members are present, so any other was added.
             if called.len() == planned.len() { Ok(()) } else { Err("added-argument") }

@@ -5,6 +5,7 @@
     reason = "sizes are small, and a value out of range fails the test"
 )]
 
+mod allocations;
 mod amendments;
 mod arguments;
 mod attacks;

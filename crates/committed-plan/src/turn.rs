@@ -35,12 +35,13 @@ impl<'a> StepCall<'a> {
         Self { proof: Some(proof), ..self }
     }
 
-    /// The step that the caller names, if any. A proof is verified against the root first.
-    pub(crate) fn named(&self, root: &PlanRoot) -> Result<Option<u64>, PlanBreach> {
+    /// The step that the caller names, if any. A proof is verified against the root first; `text` is a buffer for its
+    /// leaf.
+    pub(crate) fn named(&self, root: &PlanRoot, text: &mut String) -> Result<Option<u64>, PlanBreach> {
         let Some(proof) = self.proof else {
             return Ok(self.step);
         };
-        proof.holds(root)?;
+        proof.holds(root, text)?;
         match self.step {
             Some(step) if step != proof.index() => Err(PlanBreach::StepMismatch { reason: "other-index" }),
             Some(_) | None => Ok(Some(proof.index())),
