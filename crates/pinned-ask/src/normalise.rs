@@ -15,16 +15,36 @@ const _: () = assert!(
     "recipe `ask-1` needs the tables of Unicode 17.0.0"
 );
 
-/// Normalises a goal by recipe `ask-1`.
-pub(crate) fn normalise(text: &str) -> Result<String, PinError> {
+/// Bytes that are looked at together.
+const CHUNK: usize = 64;
+
+/// Normalises a goal by recipe `ask-1` and calls `then` with its bytes. A goal in ASCII of at most 2 KiB needs no
+/// allocation.
+pub(crate) fn with_normalised<T>(text: &str, then: impl FnOnce(&[u8]) -> T) -> Result<T, PinError> {
     // why: checked before any work, since normalising can lengthen a text and sorts its combining marks.
     if text.len() > MAX_RAW_BYTES {
         return Err(PinError::TooLong);
     }
-    let normalised = if text.is_ascii() { ascii(text) } else { unicode(text) };
+    if !text.is_ascii() {
+        return within_limits(unicode(text).as_bytes(), then);
+    }
+    // why: zeroing 2 KiB takes as long as hashing a short goal.
+    match text.len() {
+        0..=256 => with_ascii(text, &mut [0; 256], then),
+        257..=2_048 => with_ascii(text, &mut [0; 2_048], then),
+        length => with_ascii(text, &mut vec![0; length], then),
+    }
+}
+
+fn with_ascii<T>(text: &str, room: &mut [u8], then: impl FnOnce(&[u8]) -> T) -> Result<T, PinError> {
+    let length = ascii(text.as_bytes(), room);
+    within_limits(room.get(..length).unwrap_or_default(), then)
+}
+
+fn within_limits<T>(normalised: &[u8], then: impl FnOnce(&[u8]) -> T) -> Result<T, PinError> {
     match normalised.len() {
         0 => Err(PinError::Empty),
-        1..=MAX_BYTES => Ok(normalised),
+        1..=MAX_BYTES => Ok(then(normalised)),
         _ => Err(PinError::TooLong),
     }
 }
@@ -43,21 +63,71 @@ pub(crate) fn unicode(text: &str) -> String {
     out
 }
 
-/// The recipe for ASCII, which form C does not change.
-pub(crate) fn ascii(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut blank = false;
-    for c in text.chars() {
-        // `White_Space` includes the vertical tab, `is_ascii_whitespace` does not.
-        if matches!(c, '\t'..='\r' | ' ') {
-            blank = true;
-            continue;
+/// The recipe for ASCII, which form C does not change. `out` is at least as long as the text. Returns the normalised length.
+///
+/// why: most of a goal is words with single spaces between them, which are copied a chunk at a time.
+pub(crate) fn ascii(text: &[u8], out: &mut [u8]) -> usize {
+    let mut goal = AsciiGoal { out, length: 0, blank: true };
+    for chunk in text.chunks(CHUNK) {
+        match chunk {
+            [b' ', ..] if goal.blank => goal.push_each(chunk),
+            [words @ .., b' '] if is_single_spaced(chunk) => {
+                goal.push(words);
+                goal.blank = true;
+            }
+            words if is_single_spaced(words) => goal.push(words),
+            _ => goal.push_each(chunk),
         }
-        if blank && !out.is_empty() {
-            out.push(' ');
-        }
-        blank = false;
-        out.push(c.to_ascii_lowercase());
     }
-    out
+    let AsciiGoal { out, length, .. } = goal;
+    out.get_mut(..length).unwrap_or_default().make_ascii_lowercase();
+    length
+}
+
+/// Returns whether the only whitespace is single spaces. No early exit, so the loop vectorises.
+fn is_single_spaced(chunk: &[u8]) -> bool {
+    // `White_Space` includes the vertical tab, `is_ascii_whitespace` does not.
+    let control = |byte: u8| byte.wrapping_sub(b'\t') <= b'\r' - b'\t';
+    let controls = chunk.iter().fold(false, |found, byte| found | control(*byte));
+    let pairs = chunk.iter().zip(chunk.iter().skip(1));
+    let doubled = pairs.fold(false, |found, (one, next)| found | ((*one == b' ') & (*next == b' ')));
+    !controls & !doubled
+}
+
+/// A goal in ASCII, normalised but for its case.
+struct AsciiGoal<'b> {
+    out: &'b mut [u8],
+    length: usize,
+    /// Whether whitespace, or nothing, comes before the next word.
+    blank: bool,
+}
+
+impl AsciiGoal<'_> {
+    /// Appends words, behind one space if whitespace separates them from the words before.
+    fn push(&mut self, words: &[u8]) {
+        if self.blank && self.length > 0 {
+            self.copy(b" ");
+        }
+        self.copy(words);
+        self.blank = false;
+    }
+
+    fn push_each(&mut self, chunk: &[u8]) {
+        for byte in chunk {
+            if matches!(byte, b'\t'..=b'\r' | b' ') {
+                self.blank = true;
+            } else {
+                self.push(std::slice::from_ref(byte));
+            }
+        }
+    }
+
+    /// INVARIANT: no more bytes are copied than were read, and `out` is at least as long as the text.
+    fn copy(&mut self, bytes: &[u8]) {
+        let end = self.length.saturating_add(bytes.len());
+        if let Some(room) = self.out.get_mut(self.length..end) {
+            room.copy_from_slice(bytes);
+            self.length = end;
+        }
+    }
 }

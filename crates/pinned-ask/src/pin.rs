@@ -1,6 +1,6 @@
 use countersign_core::{Digest, Millis, SessionId, Timestamp};
 
-use crate::normalise::normalise;
+use crate::normalise::with_normalised;
 use crate::{AskDrift, PinError};
 
 /// Id of the digest's recipe.
@@ -49,7 +49,7 @@ impl PinnedAsk {
             return Err(PinError::Ttl);
         }
         let expires = now.checked_add(ttl).map_err(|_| PinError::Ttl)?;
-        let digest = digest(&normalise(goal)?, session);
+        let digest = with_normalised(goal, |goal| digest(goal, session))?;
         Ok(Self { session: session.clone(), digest, issued: now, expires })
     }
 
@@ -63,10 +63,8 @@ impl PinnedAsk {
             return Err(AskDrift::OtherSession { pinned });
         }
         self.alive(now)?;
-        let restated = match normalise(restated) {
-            Ok(goal) => digest(&goal, session),
-            Err(_) => refused_digest(restated, session),
-        };
+        let restated = with_normalised(restated, |goal| digest(goal, session))
+            .unwrap_or_else(|_| refused_digest(restated, session));
         if restated == pinned { Ok(()) } else { Err(AskDrift::Goal { pinned, restated }) }
     }
 
@@ -129,8 +127,8 @@ pub fn require_match(
     pin.verify(restated, session, now)
 }
 
-fn digest(normalised: &str, session: &SessionId) -> Digest {
-    Digest::framed(LABEL).field(session.as_str().as_bytes()).field(normalised.as_bytes()).finish()
+fn digest(normalised: &[u8], session: &SessionId) -> Digest {
+    Digest::framed(LABEL).field(session.as_str().as_bytes()).field(normalised).finish()
 }
 
 fn refused_digest(text: &str, session: &SessionId) -> Digest {

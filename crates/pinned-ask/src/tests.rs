@@ -7,6 +7,11 @@ use countersign_core::{Millis, SessionId, Timestamp};
 
 use crate::*;
 
+/// The goal in its normalised form.
+fn normalise(text: &str) -> Result<String, PinError> {
+    crate::normalise::with_normalised(text, |goal| String::from_utf8(goal.to_vec()).unwrap())
+}
+
 fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()
 }
@@ -33,6 +38,14 @@ fn extended_pin_differs_in_its_end_alone() {
     );
     assert!(before.alive(at(61_000)).is_err() && later.alive(at(89_999)).is_ok());
     assert_eq!(later.clone().extended_to(at(70_000)), later, "no pin is shortened");
+}
+
+#[test]
+fn restated_ascii_goal_of_2_kib_allocates_nothing() {
+    let goal = "Summarise \n ticket 7. ".repeat(90);
+    let (pin, session) = (pin(&goal), session("s1"));
+    let count = allocation_counter::measure(|| assert_eq!(pin.verify(&goal, &session, at(1_000)), Ok(())));
+    assert_eq!(count.count_total, 0);
 }
 
 #[test]

@@ -8,7 +8,6 @@ use countersign_core::Digest;
 
 use super::vectors::{Text, files};
 use super::*;
-use crate::normalise::normalise;
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]

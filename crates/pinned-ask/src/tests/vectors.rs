@@ -3,8 +3,8 @@ use std::path::{Path, PathBuf};
 use countersign_core::{Digest, Millis, SessionId, Timestamp};
 use serde::de::DeserializeOwned;
 
+use super::normalise;
 use crate::PinnedAsk;
-use crate::normalise::normalise;
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
