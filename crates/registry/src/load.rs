@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_canonical_json::{JsonError, Recipe, ValueRef, read};
 use countersign_core::{Digest, Millis, Timestamp};
@@ -143,7 +143,9 @@ pub fn verify_registry(
         let either = |key: &VerifyingKey| revoked_before.contains(&key.key_id()) || taken_back(key);
         envelope.verify(PAYLOAD_TYPE, root, &either).map_err(|_| RegistryError::RevokedSigners)?;
     }
-    let tools = tools.into_iter().map(|(tool, entry)| (tool, ToolRules::new(entry))).collect();
+    let tools: BTreeMap<_, _> =
+        tools.into_iter().map(|(tool, entry)| (tool, ToolRules::new(entry))).collect();
+    let (agents, tools) = (agents.into(), tools.into());
     Ok(RegistrySnapshot { version, digest, validity, agents, tools, servers, revoked, revoked_before })
 }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -66,8 +66,24 @@ pub(crate) struct ArgsSchema {
     source: Value,
     compiled: Arc<Validator<ArgsJson>>,
     size: Expansion,
-    /// Whether errors may copy parts of the schema, as those of `not` do.
-    copies_parts: bool,
+}
+
+/// Compiled schemas by their text. The tools of a registry often have equal ones, and compiling costs more than all the
+/// rest of an entry.
+#[derive(Default)]
+pub(crate) struct CompiledSchemas(HashMap<String, ArgsSchema>);
+
+impl CompiledSchemas {
+    /// As [`ArgsSchema::compile`], for a schema that the reader has read: it has no more levels than a payload.
+    pub(crate) fn compile(&mut self, source: Value) -> Result<ArgsSchema, ContentError> {
+        let text = source.to_string();
+        if let Some(compiled) = self.0.get(&text) {
+            return Ok(compiled.clone());
+        }
+        let compiled = ArgsSchema::compile(source)?;
+        self.0.insert(text, compiled.clone());
+        Ok(compiled)
+    }
 }
 
 impl ArgsSchema {
@@ -90,8 +106,7 @@ impl ArgsSchema {
         if compiled.draft() == Draft::Unknown {
             return Err(ContentError::new("/$schema", ContentProblem::SchemaReference));
         }
-        let copies_parts = source.to_string().contains("\"not\":");
-        Ok(Self { source, compiled: Arc::new(compiled), size, copies_parts })
+        Ok(Self { source, compiled: Arc::new(compiled), size })
     }
 
     pub(crate) const fn source(&self) -> &Value {
@@ -183,7 +198,8 @@ impl ArgsSchema {
     /// applied to each value at most once, and each error may copy the schema's values, the argument's value and its
     /// place.
     fn can_name(&self, value: ValueRef<'_>) -> bool {
-        let copied = if self.copies_parts { self.size.bytes } else { 0 };
+        // Errors of `not` copy parts of the schema.
+        let copied = if self.size.has_not { self.size.bytes } else { 0 };
         let mut budget =
             ErrorBudget { parts: self.size.nodes, schema: self.size.bytes, copied, left: MAX_ERROR_BYTES };
         !self.size.leads_back && budget.take(value, 0, 0)

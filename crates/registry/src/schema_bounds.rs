@@ -49,7 +49,8 @@ pub(crate) fn check_expansion(schema: &Value) -> Result<Expansion, ContentError>
     match serde_json::to_string(schema) {
         Ok(text) if text.len() <= MAX_SCHEMA_BYTES => {
             let levels_in_place = check_in_place(&graph)?;
-            Ok(Expansion { bytes: text.len(), nodes: size.nodes, leads_back, levels_in_place })
+            let has_not = text.contains("\"not\":");
+            Ok(Expansion { bytes: text.len(), nodes: size.nodes, leads_back, levels_in_place, has_not })
         }
         _ => Err(too_large("bytes", MAX_SCHEMA_BYTES)),
     }
@@ -66,6 +67,8 @@ pub(crate) struct Expansion {
     pub(crate) leads_back: bool,
     /// Most levels that apply to one value.
     pub(crate) levels_in_place: usize,
+    /// Whether a member of the schema is called `not`.
+    pub(crate) has_not: bool,
 }
 
 /// Refuses a schema that applies too many parts to one value. Returns the longest path in place, in levels.

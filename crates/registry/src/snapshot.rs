@@ -1,4 +1,5 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 
 use countersign_core::{AgentId, Digest, KeyId, Millis, ServerName, Timestamp, ToolId};
 
@@ -56,6 +57,26 @@ impl Validity {
     }
 }
 
+/// Entries in the order of their ids. A look-up costs the same in a registry of any size.
+#[derive(Debug)]
+pub(crate) struct Entries<K, V> {
+    list: Vec<V>,
+    places: HashMap<K, usize>,
+}
+
+impl<K: Hash + Eq, V> Entries<K, V> {
+    fn get(&self, id: &K) -> Option<&V> {
+        self.places.get(id).and_then(|place| self.list.get(*place))
+    }
+}
+
+impl<K: Hash + Eq, V> From<BTreeMap<K, V>> for Entries<K, V> {
+    fn from(entries: BTreeMap<K, V>) -> Self {
+        let (ids, list): (Vec<K>, Vec<V>) = entries.into_iter().unzip();
+        Self { list, places: ids.into_iter().zip(0..).collect() }
+    }
+}
+
 /// One version of the registry, with verified signatures, version, age and content.
 ///
 /// Created by [`CapabilityRegistry`](crate::CapabilityRegistry) and [`verify_registry`](crate::verify_registry) only.
@@ -65,8 +86,8 @@ pub struct RegistrySnapshot {
     pub(crate) version: u64,
     pub(crate) digest: Digest,
     pub(crate) validity: Validity,
-    pub(crate) agents: BTreeMap<AgentId, AgentEntry>,
-    pub(crate) tools: BTreeMap<ToolId, ToolRules>,
+    pub(crate) agents: Entries<AgentId, AgentEntry>,
+    pub(crate) tools: Entries<ToolId, ToolRules>,
     pub(crate) servers: BTreeMap<ServerName, ServerEntry>,
     pub(crate) revoked: Revoked,
     pub(crate) revoked_before: BTreeSet<KeyId>,
@@ -132,13 +153,13 @@ impl RegistrySnapshot {
     /// Agent entries, ordered by id.
     #[must_use]
     pub fn agents(&self) -> impl ExactSizeIterator<Item = &AgentEntry> {
-        self.agents.values()
+        self.agents.list.iter()
     }
 
     /// Tool rules, ordered by id.
     #[must_use]
     pub fn tools(&self) -> impl ExactSizeIterator<Item = &ToolRules> {
-        self.tools.values()
+        self.tools.list.iter()
     }
 
     /// Revocations.

@@ -1,3 +1,4 @@
+mod allocations;
 mod attacks;
 mod bounded_schemas;
 mod concurrency;

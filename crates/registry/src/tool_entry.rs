@@ -237,6 +237,14 @@ impl ToolEntryBuilder {
     /// [`ContentError`] if the schema does not compile, an item is listed twice or too often, an argument is both
     /// data and constrained, or the listed definition is not the pinned one.
     pub fn build(self) -> Result<ToolEntry, ContentError> {
+        self.build_with(ArgsSchema::compile)
+    }
+
+    /// As [`build`](Self::build), with the compiler of its schema.
+    pub(crate) fn build_with(
+        self,
+        compile: impl FnOnce(Value) -> Result<ArgsSchema, ContentError>,
+    ) -> Result<ToolEntry, ContentError> {
         if let (Some(listed), Some(pinned)) = (&self.as_listed, self.definition)
             && listed.definition(&self.name)? != pinned
         {
@@ -251,7 +259,7 @@ impl ToolEntryBuilder {
                 return Err(ContentError::new(format!("/data_args/{index}"), problem));
             }
         }
-        let schema = ArgsSchema::compile(self.args_schema).map_err(|error| error.beneath("/args_schema"))?;
+        let schema = compile(self.args_schema).map_err(|error| error.beneath("/args_schema"))?;
         let mut entry = ToolEntry {
             tool: ToolId::from_names(self.server, self.name),
             impact: self.impact,

@@ -9,6 +9,7 @@ use crate::content::{ContentError, ContentProblem};
 use crate::draft::{DraftError, MAX_ENTRIES, RegistryDraft};
 use crate::fields::{check_count, json_limits, present};
 use crate::revoked::{Revoked, RevokedFields};
+use crate::schema::CompiledSchemas;
 use crate::server_entry::ServerEntry;
 use crate::tool_entry::ToolEntryBuilder;
 
@@ -76,12 +77,13 @@ impl RegistryDraft {
     }
 
     pub(crate) fn from_wire(wire: WireRegistry) -> Result<Self, ContentError> {
-        let mut draft = Self::new(wire.version)?;
+        let (mut draft, mut schemas) = (Self::new(wire.version)?, CompiledSchemas::default());
         check_count("/tools", "tools", wire.tools.len(), MAX_ENTRIES)?;
         check_count("/agents", "agents", wire.agents.len(), MAX_ENTRIES)?;
         for (index, fields) in wire.tools.into_iter().enumerate() {
             let place = format!("/tools/{index}");
-            let entry = fields.build().map_err(|error| error.beneath(&place))?;
+            let built = fields.build_with(|schema| schemas.compile(schema));
+            let entry = built.map_err(|error| error.beneath(&place))?;
             if draft.tools.insert(entry.tool().clone(), entry).is_some() {
                 return Err(ContentError::new(place, ContentProblem::Duplicate));
             }
