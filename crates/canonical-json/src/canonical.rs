@@ -1,8 +1,10 @@
 use std::fmt;
+use std::mem;
 use std::sync::OnceLock;
 
 use countersign_core::{Digest, Recipe};
 
+use crate::pool::{give_value, take_value};
 use crate::tape::{Node, Tape};
 use crate::value::ValueRef;
 use crate::write::write_value;
@@ -19,7 +21,6 @@ use crate::write::write_value;
 /// assert_eq!(lines.as_ref().map(|lines| lines.as_str()), Some("[1,2]"));
 /// # Ok::<(), countersign_canonical_json::JsonError>(())
 /// ```
-#[derive(Clone)]
 pub struct Canonical {
     tape: Tape,
     text: String,
@@ -36,9 +37,11 @@ impl Canonical {
     /// Returns the empty object.
     #[must_use]
     pub fn empty_object(recipe: Recipe) -> Self {
-        let mut tape = Tape::new();
+        let (mut tape, mut text) = take_value(2);
         tape.push(Node::Object { count: 0, span: 1, exact: true, first: 0 });
-        Self::new(tape, String::from("{}"), recipe)
+        tape.note_depth(1);
+        text.push_str("{}");
+        Self::new(tape, text, recipe)
     }
 
     pub(crate) const fn tape(&self) -> &Tape {
@@ -78,8 +81,8 @@ impl Canonical {
     /// Copies one value out, with its own canonical bytes and digest, under the same recipe.
     #[must_use]
     pub fn subtree(&self, value: ValueRef<'_>) -> Self {
-        let tape = value.copy_tape();
-        let mut text = String::new();
+        let (mut tape, mut text) = take_value(self.text.len());
+        value.copy_to(&mut tape);
         write_value(&mut text, &tape, 0);
         Self::new(tape, text, self.recipe)
     }
@@ -98,13 +101,32 @@ impl Canonical {
     /// ```
     #[must_use]
     pub fn without(mut self, names: &[&str]) -> Self {
-        if names.iter().any(|name| self.value().get(name).is_some()) {
-            self.tape.remove(names);
+        let mut removed = false;
+        for name in names {
+            removed |= self.tape.remove(name);
+        }
+        if removed {
             self.text.clear();
             write_value(&mut self.text, &self.tape, 0);
             self.digest = OnceLock::new();
         }
         self
+    }
+}
+
+impl Clone for Canonical {
+    fn clone(&self) -> Self {
+        let (mut tape, mut text) = take_value(self.text.len());
+        tape.copy_all(&self.tape);
+        text.push_str(&self.text);
+        Self { tape, text, digest: self.digest.clone(), recipe: self.recipe }
+    }
+}
+
+/// The buffers serve a later reading of the thread.
+impl Drop for Canonical {
+    fn drop(&mut self) {
+        give_value(mem::take(&mut self.tape), mem::take(&mut self.text));
     }
 }
 

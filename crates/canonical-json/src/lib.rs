@@ -6,8 +6,10 @@
 //! Scheme). The value ([`ValueRef`]) and the digest come from the same pass: there is no second parse.
 //!
 //! This crate contains no schemas or policy and does no I/O. It does not read comments or other extensions of JSON.
-//! It does not normalise Unicode: NFC and NFD strings stay different (RFC 8785, section 3.1). It does not wipe its
-//! buffers.
+//! It does not normalise Unicode: NFC and NFD strings stay different (RFC 8785, section 3.1).
+//!
+//! A thread keeps the buffers of up to four values that it dropped, each of at most 1 MiB, for those that it reads later.
+//! They are not wiped, as freed memory is not: a later text overwrites them.
 //!
 //! ```
 //! use countersign_canonical_json::{Limits, Recipe, read};
@@ -20,11 +22,14 @@
 //! # Ok::<(), countersign_canonical_json::JsonError>(())
 //! ```
 
+mod builder;
 mod canonical;
 mod de;
 mod error;
 mod limits;
 mod number;
+mod output;
+mod pool;
 mod reader;
 mod scan;
 mod ser;

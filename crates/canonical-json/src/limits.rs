@@ -2,7 +2,7 @@
 const MAX_BYTES: usize = 256 << 20;
 
 /// Hard cap on nesting, so that code that walks a value may recurse.
-const MAX_DEPTH: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 
 /// A limit exceeds its hard cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,26 +11,69 @@ pub(crate) struct Number {
     pub(crate) value: f64,
     /// Whether the canonical text of `value` has the decimal value of the literal.
     pub(crate) exact: bool,
+    /// Whether the literal is the canonical text of `value`.
+    pub(crate) canonical: bool,
 }
 
-/// Every integer of this many digits is below 2^53.
-const PLAIN_DIGITS: usize = 15;
+/// Most digits of which every sequence fits 64 bits.
+pub(crate) const SHORT_DIGITS: usize = 19;
+
+/// Powers of ten, all of them exact in a double.
+const POWERS: [f64; SHORT_DIGITS + 1] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
+    1e19,
+];
+
+/// Evaluates a literal without exponent: `magnitude / 10^decimals`, written with `decimals` digits behind the point.
+/// `None` if it takes [`evaluate`].
+///
+/// Below 2^53 every integer is a double, and no shorter text names it. Of 15 significant digits or fewer, every decimal
+/// survives the way to the nearest double and back (`DBL_DIG`), so no two of them share a double, and the shortest text
+/// of that double is the decimal itself. Dividing two doubles that are exact rounds once, so the quotient is the nearest.
+#[inline]
+pub(crate) fn evaluate_short(negative: bool, magnitude: u64, decimals: usize) -> Option<Number> {
+    const LARGEST_INTEGER: u64 = (1 << 53) - 1;
+    const LARGEST_DECIMAL: u64 = 999_999_999_999_999;
+    /// From here on ECMAScript writes a number without exponent.
+    const SMALLEST_WITHOUT_EXPONENT: f64 = 1e-6;
+    let limit = if decimals == 0 { LARGEST_INTEGER } else { LARGEST_DECIMAL };
+    if magnitude > limit {
+        return None;
+    }
+    let (value, canonical) = if decimals == 0 {
+        (magnitude as f64, true)
+    } else {
+        let value = magnitude as f64 / POWERS.get(decimals)?;
+        (value, !magnitude.is_multiple_of(10) && value >= SMALLEST_WITHOUT_EXPONENT)
+    };
+    Some(match (negative, magnitude) {
+        (false, _) => Number { value, exact: true, canonical },
+        (true, 0) => Number { value: 0.0, exact: true, canonical: false },
+        (true, _) => Number { value: -value, exact: true, canonical },
+    })
+}
 
 /// Evaluates a literal that follows JSON's grammar. `None` if it is beyond the largest finite double.
 pub(crate) fn evaluate(literal: &str) -> Option<Number> {
-    if let Some(value) = plain_integer(literal) {
-        return Some(Number { value, exact: true });
-    }
     // The standard library accepts every literal of JSON's grammar and rounds to nearest, ties to even.
     let value: f64 = literal.parse().ok()?;
     match value.classify() {
         FpCategory::Infinite | FpCategory::Nan => None,
-        FpCategory::Zero => Some(Number { value: 0.0, exact: Decimal::of(literal) == Some(Decimal::ZERO) }),
+        FpCategory::Zero => {
+            let exact = Decimal::of(literal) == Some(Decimal::ZERO);
+            Some(Number { value: 0.0, exact, canonical: literal == "0" })
+        }
         FpCategory::Normal | FpCategory::Subnormal => {
             // why: exact in binary is not enough. 2^60 is exact, yet its text is `1152921504606847000`, another integer. A literal
             // that equals its own text makes canonicalising idempotent, and no two numbers share a text.
-            let printed = Decimal::of(ryu_js::Buffer::new().format_finite(value));
-            Some(Number { value, exact: printed.is_some() && printed == Decimal::of(literal) })
+            let mut buffer = ryu_js::Buffer::new();
+            let text = buffer.format_finite(value);
+            let canonical = text == literal;
+            let same_value = || {
+                let printed = Decimal::of(text);
+                printed.is_some() && printed == Decimal::of(literal)
+            };
+            Some(Number { value, exact: canonical || same_value(), canonical })
         }
     }
 }
@@ -39,11 +82,6 @@ pub(crate) fn evaluate(literal: &str) -> Option<Number> {
 /// nearest double; rounding never crosses 2^53, so comparing it is comparing the literal.
 pub(crate) fn is_unsafe_integer(literal: &str, value: f64) -> bool {
     value.abs() >= EXACT_INTEGERS && !literal.contains(['.', 'e', 'E'])
-}
-
-/// Returns whether a literal is certainly its own canonical text: an unsigned integer of at most 15 digits.
-pub(crate) fn is_canonical(literal: &str) -> bool {
-    literal.len() <= PLAIN_DIGITS && literal.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Writes a finite double as ECMAScript's `Number::toString` does (RFC 8785, section 3.2.2.3).
@@ -57,24 +95,6 @@ pub(crate) fn write_number(out: &mut String, value: f64) {
         return;
     }
     out.push_str(ryu_js::Buffer::new().format_finite(value));
-}
-
-/// Reads an integer of at most 15 digits, which is always exact.
-fn plain_integer(literal: &str) -> Option<f64> {
-    let digits = literal.strip_prefix('-').unwrap_or(literal);
-    if digits.len() > PLAIN_DIGITS {
-        return None;
-    }
-    let mut magnitude: u64 = 0;
-    for b in digits.bytes() {
-        let digit = b.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        magnitude = magnitude.wrapping_mul(10).wrapping_add(u64::from(digit));
-    }
-    let value = magnitude as f64;
-    Some(if digits.len() < literal.len() && magnitude != 0 { -value } else { value })
 }
 
 /// Maximum number of significant digits in the shortest text of a double.

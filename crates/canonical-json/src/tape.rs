@@ -1,8 +1,9 @@
 use std::cmp::Ordering;
-use std::ops::Range;
+
+use crate::limits::MAX_DEPTH;
 
 /// A value as a flat list of nodes in input order, each container before its contents.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Tape {
     nodes: Vec<Node>,
     /// For each object, the positions of its [`Node::Name`]s in canonical order.
@@ -10,6 +11,10 @@ pub(crate) struct Tape {
     /// Unescaped text of all strings and names. A reader's arena begins with the whole input, where texts without
     /// escapes are found.
     arena: String,
+    /// No container is nested deeper than this.
+    depth: u32,
+    /// No container has more entries than this.
+    width: u32,
 }
 
 /// A value, or the name before a member's value. Sixteen bytes.
@@ -45,8 +50,8 @@ impl Node {
     }
 }
 
-// INVARIANT: only the reader that filled a tape (or `subtree` and `remove`, from such a tape) creates its positions,
-// starts and lengths, so they are in range. A broken invariant must not reach a digest unnoticed, so these three
+// INVARIANT: only the builder that filled a tape (or `copy_value` and `remove`, from such a tape) creates its positions,
+// starts and lengths, so they are in range. A broken invariant must not reach a digest unnoticed, so these
 // look-ups panic instead of returning a default.
 impl Tape {
     #[expect(clippy::indexing_slicing, reason = "positions on a tape come from the reader that filled it")]
@@ -57,6 +62,16 @@ impl Tape {
     #[expect(clippy::string_slice, reason = "ranges of a tape's text come from the reader that filled it")]
     pub(crate) fn text(&self, start: u32, len: u32) -> &str {
         &self.arena[start as usize..(start as usize).saturating_add(len as usize)]
+    }
+
+    /// Bytes of a text.
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "ranges of a tape's text come from the reader that filled it"
+    )]
+    pub(crate) fn bytes(&self, start: u32, len: u32) -> &[u8] {
+        &self.arena.as_bytes()[start as usize..(start as usize).saturating_add(len as usize)]
     }
 
     /// Positions of an object's names, in canonical order.
@@ -71,15 +86,24 @@ impl Tape {
 
 impl Tape {
     pub(crate) const fn new() -> Self {
-        Self { nodes: Vec::new(), order: Vec::new(), arena: String::new() }
+        Self { nodes: Vec::new(), order: Vec::new(), arena: String::new(), depth: 0, width: 0 }
+    }
+
+    /// Bytes of memory.
+    pub(crate) const fn footprint(&self) -> usize {
+        let nodes = self.nodes.capacity().saturating_mul(size_of::<Node>());
+        let order = self.order.capacity().saturating_mul(size_of::<u32>());
+        nodes.saturating_add(order).saturating_add(self.arena.capacity())
     }
 
     /// Creates a tape with capacity for the text and the typical number of nodes of an input of that many bytes.
     pub(crate) fn with_room_for(bytes: usize) -> Self {
         Self {
-            nodes: Vec::with_capacity(bytes / 12),
-            order: Vec::with_capacity(bytes / 24),
+            nodes: Vec::with_capacity((bytes / 12).saturating_add(8)),
+            order: Vec::with_capacity((bytes / 24).saturating_add(4)),
             arena: String::with_capacity(bytes),
+            depth: 0,
+            width: 0,
         }
     }
 
@@ -95,15 +119,26 @@ impl Tape {
 
     /// Returns whether no container is nested deeper or has more entries.
     pub(crate) fn is_within(&self, depth: usize, width: usize) -> bool {
+        // After members are removed, the bounds can be larger than the value.
+        (self.depth as usize <= depth && self.width as usize <= width) || self.walk_is_within(depth, width)
+    }
+
+    fn walk_is_within(&self, depth: usize, width: usize) -> bool {
         // Positions after the containers that are open, outermost first.
-        let mut open: Vec<u32> = Vec::new();
+        let mut open = [0_u32; MAX_DEPTH];
+        let mut opened = 0_usize;
         let mut at = 0_u32;
         self.nodes.iter().all(|node| {
-            while open.pop_if(|end| *end <= at).is_some() {}
+            while open.get(opened.wrapping_sub(1)).is_some_and(|end| *end <= at) {
+                opened = opened.wrapping_sub(1);
+            }
             let fits = match *node {
                 Node::Array { count, span, .. } | Node::Object { count, span, .. } => {
-                    open.push(at.saturating_add(span));
-                    open.len() <= depth && count as usize <= width
+                    if let Some(place) = open.get_mut(opened) {
+                        *place = at.saturating_add(span);
+                    }
+                    opened = opened.saturating_add(1);
+                    opened <= depth && count as usize <= width
                 }
                 Node::Null | Node::Bool(_) | Node::Number { .. } | Node::Text { .. } | Node::Name { .. } => {
                     true
@@ -114,17 +149,23 @@ impl Tape {
         })
     }
 
-    /// Clears the tape for another input.
-    pub(crate) fn start(&mut self, input: &str) {
+    /// Notes that a container is nested that deep.
+    #[inline]
+    pub(crate) fn note_depth(&mut self, depth: usize) {
+        self.depth = self.depth.max(narrow(depth));
+    }
+
+    pub(crate) fn clear(&mut self) {
         self.nodes.clear();
         self.order.clear();
         self.arena.clear();
-        self.arena.push_str(input);
+        (self.depth, self.width) = (0, 0);
     }
 
-    /// All text of the tape: the input itself if none of its strings has an escape.
-    pub(crate) const fn arena(&self) -> &str {
-        self.arena.as_str()
+    /// Clears the tape for another input.
+    pub(crate) fn start(&mut self, input: &str) {
+        self.clear();
+        self.arena.push_str(input);
     }
 
     /// The text buffer, to which the reader appends.
@@ -133,6 +174,7 @@ impl Tape {
     }
 
     /// Appends a node and returns its position.
+    #[inline]
     pub(crate) fn push(&mut self, node: Node) -> u32 {
         let at = narrow(self.nodes.len());
         self.nodes.push(node);
@@ -140,17 +182,21 @@ impl Tape {
     }
 
     /// Closes the array at `at`.
+    #[inline]
     pub(crate) fn close_array(&mut self, at: u32, count: u32, exact: bool) {
-        let span = narrow(self.nodes.len()).saturating_sub(at);
+        let span = narrow(self.nodes.len()).wrapping_sub(at);
+        self.width = self.width.max(count);
         self.replace(at, Node::Array { count, span, exact });
     }
 
     /// Closes the object at `at`, whose names are `names` in canonical order.
-    pub(crate) fn close_object(&mut self, at: u32, names: &[u32], exact: bool) {
-        let span = narrow(self.nodes.len()).saturating_sub(at);
-        let first = narrow(self.order.len());
-        self.order.extend_from_slice(names);
-        self.replace(at, Node::Object { count: narrow(names.len()), span, exact, first });
+    #[inline]
+    pub(crate) fn close_object(&mut self, at: u32, names: impl ExactSizeIterator<Item = u32>, exact: bool) {
+        let span = narrow(self.nodes.len()).wrapping_sub(at);
+        let (first, count) = (narrow(self.order.len()), narrow(names.len()));
+        self.order.extend(names);
+        self.width = self.width.max(count);
+        self.replace(at, Node::Object { count, span, exact, first });
     }
 
     fn replace(&mut self, at: u32, node: Node) {
@@ -159,46 +205,43 @@ impl Tape {
         }
     }
 
-    /// Copies the value at `root` and its contents to a new tape.
-    pub(crate) fn subtree(&self, root: u32) -> Self {
-        let mut copy = Self::default();
-        copy.append(self, root);
-        copy
-    }
-
-    /// Removes the members of these names from the object at the start of the tape, and closes the gaps.
-    pub(crate) fn remove(&mut self, reserved: &[&str]) {
-        let Node::Object { first, count, .. } = self.node(0) else { return };
-        let (kept, mut taken): (Vec<u32>, Vec<u32>) =
-            self.names(first, count).iter().partition(|at| !reserved.contains(&self.name(**at)));
-        taken.sort_unstable();
-        let exact = kept.iter().all(|name| self.node(name.saturating_add(1)).is_exact());
-        let gaps: Vec<Range<u32>> =
-            taken.into_iter().map(|name| name..self.after(name.saturating_add(1))).collect();
-        let mut at = 0_u32;
-        self.nodes.retain(|_| {
-            let next = gaps.get(gaps.partition_point(|gap| gap.end <= at));
-            let keep = next.is_none_or(|gap| at < gap.start);
-            at = at.saturating_add(1);
-            keep
-        });
-        // Each position moves by the gaps before it. Positions of removed objects' names stay in `order`, unreferenced.
-        let moved = |at: u32| {
-            let before = gaps.iter().take_while(|gap| gap.end <= at);
-            before.fold(at, |at, gap| at.saturating_sub(gap.end.saturating_sub(gap.start)))
-        };
-        for (place, name) in self.order.iter_mut().skip(first as usize).zip(&kept) {
-            *place = *name;
+    /// Removes the member of this name from the object at the start of the tape, if there is one, and closes the gap.
+    /// Returns whether there was one.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let Node::Object { first, count, .. } = self.node(0) else { return false };
+        let names = self.names(first, count);
+        let Some(index) = names.iter().position(|at| self.name(*at) == name) else { return false };
+        let Some(gap) = names.get(index).copied() else { return false };
+        let gap_end = self.after(gap.saturating_add(1));
+        let exact = names.iter().all(|at| *at == gap || self.node(at.saturating_add(1)).is_exact());
+        // The object keeps its place in the order, and the last of its places is unreferenced.
+        if let Some(behind) =
+            self.order.get_mut(first as usize..).and_then(|own| own.get_mut(index..count as usize))
+        {
+            behind.rotate_left(1);
         }
+        self.nodes.drain(gap as usize..gap_end as usize);
         for place in &mut self.order {
-            *place = moved(*place);
+            if *place >= gap_end {
+                *place = place.saturating_sub(gap_end.saturating_sub(gap));
+            }
         }
         let span = narrow(self.nodes.len());
-        self.replace(0, Node::Object { count: narrow(kept.len()), span, exact, first });
+        self.replace(0, Node::Object { count: count.saturating_sub(1), span, exact, first });
+        true
+    }
+
+    /// Copies another tape to this one, which is empty.
+    pub(crate) fn copy_all(&mut self, other: &Self) {
+        self.nodes.extend_from_slice(&other.nodes);
+        self.order.extend_from_slice(&other.order);
+        self.arena.push_str(&other.arena);
+        (self.depth, self.width) = (other.depth, other.width);
     }
 
     /// Copies the value at `root` of another tape to this one, which is empty.
-    fn append(&mut self, other: &Self, root: u32) {
+    pub(crate) fn copy_value(&mut self, other: &Self, root: u32) {
+        (self.depth, self.width) = (other.depth, other.width);
         for at in root..other.after(root) {
             let node = match other.node(at) {
                 Node::Text { start, len, plain } => {
@@ -227,10 +270,10 @@ impl Tape {
     }
 }
 
-/// Narrows a count or offset of a tape.
+/// Narrows a count or offset of a tape or of its text.
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "an input has at most 2^28 bytes, which bounds every count"
+    reason = "an input has at most 2^28 bytes, its canonical text at most eight times as many, and both bound every count"
 )]
 pub(crate) const fn narrow(count: usize) -> u32 {
     count as u32
@@ -240,12 +283,13 @@ pub(crate) const fn narrow(count: usize) -> u32 {
 ///
 /// UTF-8 bytes sort by code point. UTF-16 differs in one way: U+E000 to U+FFFF, whose UTF-8 starts with 0xEE or 0xEF,
 /// sort after all surrogate pairs, whose UTF-8 starts with 0xF0 to 0xF4.
-pub(crate) fn compare_utf16(a: &str, b: &str) -> Ordering {
+#[inline]
+pub(crate) fn compare_utf16(a: &[u8], b: &[u8]) -> Ordering {
     const fn rank(lead: u8) -> u8 {
         if lead == 0xEE || lead == 0xEF { lead.wrapping_add(0x10) } else { lead }
     }
-    match a.bytes().zip(b.bytes()).find(|(x, y)| x != y) {
-        Some((x, y)) => rank(x).cmp(&rank(y)),
+    match a.iter().zip(b).find(|(x, y)| x != y) {
+        Some((x, y)) => rank(*x).cmp(&rank(*y)),
         None => a.len().cmp(&b.len()),
     }
 }

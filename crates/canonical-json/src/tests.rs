@@ -7,6 +7,7 @@
 
 mod attacks;
 mod laws;
+mod number_list;
 mod numbers;
 mod suites;
 mod values;

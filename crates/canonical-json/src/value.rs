@@ -111,7 +111,9 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub fn get(self, name: &str) -> Option<Self> {
         let names = self.names();
-        let found = names.binary_search_by(|at| compare_utf16(self.tape.name(*at), name)).ok()?;
+        let found = names
+            .binary_search_by(|at| compare_utf16(self.tape.name(*at).as_bytes(), name.as_bytes()))
+            .ok()?;
         names.get(found).map(|at| Self::new(self.tape, at.saturating_add(1)))
     }
 
@@ -168,8 +170,13 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub fn canonical_text(self) -> String {
         let mut text = String::new();
-        write_value(&mut text, self.tape, self.at);
+        self.write_canonical_text(&mut text);
         text
+    }
+
+    /// Appends the canonical text to a buffer.
+    pub fn write_canonical_text(self, out: &mut String) {
+        write_value(out, self.tape, self.at);
     }
 
     /// Writes the canonical text of the object with only the members whose names `keep` accepts; `{}` if the value is
@@ -196,8 +203,9 @@ impl<'a> ValueRef<'a> {
         text
     }
 
-    pub(crate) fn copy_tape(self) -> Tape {
-        self.tape.subtree(self.at)
+    /// Copies the value to an empty tape.
+    pub(crate) fn copy_to(self, tape: &mut Tape) {
+        tape.copy_value(self.tape, self.at);
     }
 
     fn names(self) -> &'a [u32] {

@@ -1,4 +1,6 @@
 use crate::number::write_number;
+use crate::output::write_char;
+use crate::scan::ordinary;
 use crate::tape::{Node, Tape};
 
 /// Writes a string literal (RFC 8785, section 3.2.2.2), for code that composes canonical objects itself.
@@ -11,27 +13,15 @@ use crate::tape::{Node, Tape};
 pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
-    while let Some(at) = rest.bytes().position(|b| b < b' ' || b == b'"' || b == b'\\') {
-        let (run, special) = rest.split_at(at);
+    loop {
+        // INVARIANT: the run ends before an ASCII byte or at the end, which is a character boundary.
+        let (run, special) = rest.split_at(ordinary(rest.as_bytes()));
         out.push_str(run);
         let mut chars = special.chars();
-        match chars.next() {
-            Some('\u{8}') => out.push_str("\\b"),
-            Some('\t') => out.push_str("\\t"),
-            Some('\n') => out.push_str("\\n"),
-            Some('\u{c}') => out.push_str("\\f"),
-            Some('\r') => out.push_str("\\r"),
-            Some('"') => out.push_str("\\\""),
-            Some('\\') => out.push_str("\\\\"),
-            Some(c) => {
-                out.push_str(if u32::from(c) < 0x10 { "\\u000" } else { "\\u001" });
-                out.extend(char::from_digit(u32::from(c) & 0xF, 16));
-            }
-            None => {}
-        }
+        let Some(c) = chars.next() else { break };
+        write_char(out, c);
         rest = chars.as_str();
     }
-    out.push_str(rest);
     out.push('"');
 }
 

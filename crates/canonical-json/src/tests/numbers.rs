@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::{jcs, refusal};
-use crate::number::evaluate;
+use crate::number::{Number, SHORT_DIGITS, evaluate, evaluate_short};
 use crate::{Canonical, JsonError, JsonErrorKind, Limits, Recipe, read};
 
 /// Normal form of a literal's decimal value, computed independently of the crate: the digits without zeros at either
@@ -116,6 +116,15 @@ fn literals() -> impl Strategy<Value = String> {
     ]
 }
 
+/// The value of a literal of few digits without exponent, the fast way.
+fn short(literal: &str) -> Option<Number> {
+    let unsigned = literal.trim_start_matches('-');
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let magnitude = format!("{whole}{fraction}");
+    let magnitude = (magnitude.len() <= SHORT_DIGITS).then(|| magnitude.parse().ok()).flatten()?;
+    evaluate_short(literal.starts_with('-'), magnitude, fraction.len())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_096))]
 
@@ -131,6 +140,30 @@ proptest! {
                 crate::number::write_number(&mut text, number.value);
                 prop_assert_eq!(number.exact, normal(&text) == normal(&literal), "{} {}", literal, text);
             }
+        }
+    }
+
+    #[test]
+    fn both_ways_to_evaluate_a_literal_agree(
+        literal in prop_oneof![
+            literals(),
+            "-?(0|[1-9][0-9]{0,18})(\\.[0-9]{1,18})?",
+            "-?0\\.0{0,18}[0-9]{1,16}0{0,4}",
+            "-?[0-9]\\.[0-9]{13,14}",
+            "900719925474099[0-9]",
+        ],
+    ) {
+        let slow = evaluate(&literal);
+        let read = read(literal.as_bytes(), Recipe::Rfc8785, &Limits::default());
+        if let (Some(slow), Ok(read)) = (slow, &read) {
+            let mut text = String::new();
+            crate::number::write_number(&mut text, slow.value);
+            prop_assert_eq!(read.value().as_f64().map(f64::to_bits), Some(slow.value.to_bits()));
+            prop_assert_eq!(read.value().is_exact(), slow.exact);
+            prop_assert_eq!(read.as_str(), text);
+        }
+        if let Some(short) = short(&literal) {
+            prop_assert_eq!(Some(short), slow, "{}", literal);
         }
     }
 

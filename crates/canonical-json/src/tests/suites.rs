@@ -4,7 +4,7 @@ use crate::number::write_number;
 use crate::*;
 
 /// Folder of the public suites. A test that is run without it fails.
-fn suites() -> PathBuf {
+pub(super) fn suites() -> PathBuf {
     let folder = std::env::var_os("COUNTERSIGN_VECTORS")
         .expect("COUNTERSIGN_VECTORS names the folder of public suites");
     PathBuf::from(folder)
