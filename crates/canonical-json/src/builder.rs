@@ -52,6 +52,8 @@ enum Container {
 /// A name of an open object: its node, its text in the arena, and its member in the canonical text.
 #[derive(Clone, Copy, Debug)]
 struct MemberName {
+    /// The first eight bytes of the name, by which most names compare.
+    key: u64,
     node: u32,
     start: u32,
     len: u32,
@@ -93,6 +95,11 @@ impl TapeBuilder<'_> {
         };
         scanner.token();
         loop {
+            match frame.container {
+                Container::Object => self.name(&mut frame, scanner)?,
+                Container::Array => self.count_entry(&mut frame, scanner)?,
+                Container::Outside => {}
+            }
             let opened = self.value(&mut frame, scanner)?;
             if !opened && self.close_and_go_on(&mut frame, scanner)? {
                 break;
@@ -104,7 +111,7 @@ impl TapeBuilder<'_> {
         }
     }
 
-    /// Reads a scalar, or opens a container and stops at its first value. Returns `true` if it opened a container
+    /// Reads a scalar, or opens a container and stops at its first entry. Returns `true` if it opened a container
     /// that is not empty.
     #[inline]
     fn value(&mut self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<bool, JsonError> {
@@ -166,22 +173,14 @@ impl TapeBuilder<'_> {
     fn open_array(&mut self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<bool, JsonError> {
         let at = self.tape.push(Node::Array { count: 0, span: 1, exact: true });
         self.open(frame, scanner, at, Container::Array)?;
-        if scanner.token() == Some(b']') {
-            return Ok(false);
-        }
-        self.count_entry(frame, scanner)?;
-        Ok(true)
+        Ok(scanner.token() != Some(b']'))
     }
 
     #[inline]
     fn open_object(&mut self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<bool, JsonError> {
         let at = self.tape.push(Node::Object { count: 0, span: 1, exact: true, first: 0 });
         self.open(frame, scanner, at, Container::Object)?;
-        if scanner.token() == Some(b'}') {
-            return Ok(false);
-        }
-        self.name(frame, scanner)?;
-        Ok(true)
+        Ok(scanner.token() != Some(b'}'))
     }
 
     /// Opens a container at its bracket.
@@ -214,7 +213,8 @@ impl TapeBuilder<'_> {
         let text = scanner.string(self.tape.arena_mut())?;
         let (start, len) = (narrow(text.start), narrow(text.len));
         let node = self.tape.push(Node::Name { start, len, plain: text.plain, offset: narrow(offset) });
-        let name = MemberName { node, start, len, member, member_end: 0 };
+        let key = key_of(self.tape, start, len);
+        let name = MemberName { key, node, start, len, member, member_end: 0 };
         if frame.count > 1
             && let Some(before) = self.stacks.names.last_mut()
         {
@@ -241,23 +241,16 @@ impl TapeBuilder<'_> {
         Ok(())
     }
 
-    /// After a value: closes the containers that end here and stops at the next value. Returns `true` if no container
+    /// After a value: closes the containers that end here and stops at the next entry. Returns `true` if no container
     /// is open.
     #[inline]
     fn close_and_go_on(&mut self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<bool, JsonError> {
         loop {
             match (frame.container, scanner.token()) {
                 (Container::Outside, _) => return Ok(true),
-                (Container::Array, Some(b',')) => {
+                (Container::Array | Container::Object, Some(b',')) => {
                     scanner.bump();
                     scanner.token();
-                    self.count_entry(frame, scanner)?;
-                    return Ok(false);
-                }
-                (Container::Object, Some(b',')) => {
-                    scanner.bump();
-                    scanner.token();
-                    self.name(frame, scanner)?;
                     return Ok(false);
                 }
                 (Container::Array, Some(b']')) => self.tape.close_array(frame.at, frame.count, frame.exact),
@@ -289,7 +282,27 @@ impl TapeBuilder<'_> {
     }
 }
 
+/// The first eight bytes of a name as a number, with zeros behind a shorter one.
+#[inline]
+fn key_of(tape: &Tape, start: u32, len: u32) -> u64 {
+    let bytes = tape.bytes_from(start);
+    let key = match bytes.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => {
+            bytes.iter().zip([56, 48, 40, 32, 24, 16, 8]).fold(0, |key, (b, by)| key | u64::from(*b) << by)
+        }
+    };
+    if len < 8 { key & !(u64::MAX >> len.wrapping_mul(8)) } else { key }
+}
+
+#[inline]
 fn compare_names(tape: &Tape, a: &MemberName, b: &MemberName) -> Ordering {
+    const NOT_ASCII: u64 = u64::from_be_bytes([0x80; 8]);
+    // why: ASCII sorts alike as bytes and as UTF-16, and the first byte that differs decides. A shorter name comes first, as
+    // zeros do.
+    if a.key != b.key && (a.key | b.key) & NOT_ASCII == 0 {
+        return a.key.cmp(&b.key);
+    }
     compare_utf16(tape.bytes(a.start, a.len), tape.bytes(b.start, b.len))
 }
 

@@ -167,7 +167,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads a string literal at its opening quote. `arena` begins with the whole input, so a text without escapes
     /// needs no copy; any other text is appended.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn string(&mut self, arena: &mut String) -> Result<Unescaped, JsonError> {
         self.bump();
         let start = self.at;
@@ -295,21 +295,27 @@ impl<'a> Scanner<'a> {
 /// Number of bytes before the first quotation mark, backslash or control character.
 #[inline]
 pub(crate) fn ordinary(bytes: &[u8]) -> usize {
-    let (words, tail) = bytes.as_chunks::<8>();
-    let (pairs, odd) = words.as_chunks::<2>();
+    let mut rest = bytes;
+    let mut passed = 0_usize;
     // why: sixteen bytes at a time cover most strings in one step, without a branch on their length.
-    for (i, [low, high]) in pairs.iter().enumerate() {
+    while let Some((step, behind)) = rest.split_first_chunk::<16>() {
+        let (words, _) = step.as_chunks::<8>();
+        let [low, high] = words else { break };
         let (low, high) = (special_bits(*low), special_bits(*high));
         if low | high != 0 {
             let within = if low != 0 { first_byte(low) } else { first_byte(high).wrapping_add(8) };
-            return i.wrapping_mul(16).wrapping_add(within);
+            return passed.wrapping_add(within);
         }
+        passed = passed.wrapping_add(16);
+        rest = behind;
     }
-    pairs.len().wrapping_mul(16).wrapping_add(ordinary_tail(odd, tail))
+    passed.wrapping_add(ordinary_tail(rest))
 }
 
 /// As [`ordinary`], for the last bytes of a text.
-fn ordinary_tail(words: &[[u8; 8]], tail: &[u8]) -> usize {
+#[inline(never)]
+fn ordinary_tail(bytes: &[u8]) -> usize {
+    let (words, tail) = bytes.as_chunks::<8>();
     for (i, word) in words.iter().enumerate() {
         if let Some(within) = first_special(*word) {
             return i.wrapping_mul(8).wrapping_add(within);

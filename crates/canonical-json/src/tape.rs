@@ -74,6 +74,12 @@ impl Tape {
         &self.arena.as_bytes()[start as usize..(start as usize).saturating_add(len as usize)]
     }
 
+    /// Bytes of the arena from a text's start on.
+    #[inline]
+    pub(crate) fn bytes_from(&self, start: u32) -> &[u8] {
+        self.arena.as_bytes().get(start as usize..).unwrap_or_default()
+    }
+
     /// Positions of an object's names, in canonical order.
     #[expect(
         clippy::indexing_slicing,
@@ -283,7 +289,6 @@ pub(crate) const fn narrow(count: usize) -> u32 {
 ///
 /// UTF-8 bytes sort by code point. UTF-16 differs in one way: U+E000 to U+FFFF, whose UTF-8 starts with 0xEE or 0xEF,
 /// sort after all surrogate pairs, whose UTF-8 starts with 0xF0 to 0xF4.
-#[inline]
 pub(crate) fn compare_utf16(a: &[u8], b: &[u8]) -> Ordering {
     const fn rank(lead: u8) -> u8 {
         if lead == 0xEE || lead == 0xEF { lead.wrapping_add(0x10) } else { lead }
