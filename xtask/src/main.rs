@@ -1,6 +1,7 @@
 //! Tasks of the repository: `measure` prints figures of the source and holds them to their limits; `codes` lists the
 //! stable codes in `docs/codes.md`; `api` lists the public interface in `crates/*/public-api.txt`; `vectors` makes the
-//! public vectors in `tests/vectors`.
+//! public vectors in `tests/vectors`; `ratios` measures decisions beside their floors; `counts` counts the instructions
+//! of the hot paths.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "the kinds of items that matter are few")]
 
@@ -9,6 +10,7 @@ mod codes;
 mod house;
 mod imports;
 mod measure;
+mod ratios;
 mod text;
 
 use std::io::Write as _;
@@ -17,7 +19,8 @@ use std::process::{Command, ExitCode};
 
 use crate::house::HouseError;
 
-const USAGE: &str = "usage: xtask measure|codes|api|vectors [FOLDER] [--check]\n\n\
+const USAGE: &str = "usage: xtask measure|codes|api|vectors|counts [FOLDER] [--check]\n       \
+    xtask ratios [--json] [--only GROUP] [--rounds N] [--sweep] | ratios --peers | ratios --gateway\n\n\
     measure  Prints figures of the workspace in FOLDER (default: this one).\n         \
              --check exits with 1 if a figure is above its limit.\n\
     codes    Writes the list of all codes into docs/codes.md.\n         \
@@ -25,10 +28,19 @@ const USAGE: &str = "usage: xtask measure|codes|api|vectors [FOLDER] [--check]\n
     api      Writes the public interface into crates/*/public-api.txt of this workspace.\n         \
              --check writes nothing, and exits with 1 if the interface differs.\n\
     vectors  Writes the public vectors into tests/vectors of this workspace.\n         \
-             --check writes nothing, and exits with 1 if a vector differs.\n";
+             --check writes nothing, and exits with 1 if a vector differs.\n    \
+    counts   Writes the instructions of the hot paths into benches/ratios/instructions.txt. Needs valgrind.\n         \
+             --check writes nothing, and exits with 1 if one grew by more than 5 %.\n    \
+    ratios   Measures every row of the goal table beside its floor. Exits with 1 if a goal is missed.\n         \
+             --peers asks public crates the same question. --gateway measures the gateway beside a relay.\n";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((first, rest)) = arguments.split_first()
+        && first == "ratios"
+    {
+        return ratios::ratios(rest);
+    }
     let mut given = arguments.iter().map(String::as_str);
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let (mut folder, mut check) = (here, false);
@@ -45,6 +57,7 @@ fn main() -> ExitCode {
         Some("codes") => list_codes(&folder, check),
         Some("api") => return list_api(check),
         Some("vectors") => Ok(make_vectors(check)),
+        Some("counts") => return ratios::counts(check),
         _ => return fail(USAGE),
     };
     done.unwrap_or_else(|error| fail(&format!("xtask: {error}\n")))

@@ -1,0 +1,89 @@
+//! Counts the instructions of the hot paths under valgrind, as the difference of two runs of `ratios-path`, so that
+//! set-up does not count and no symbols are needed. The hashes of a path are taken off: valgrind's processor has no SHA
+//! extensions, so they would hide the rest.
+//!
+//! Writes `benches/ratios/instructions.txt`; with `--check`, writes nothing and exits with 1 if a path costs over 5 %
+//! more than there.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::arithmetic_side_effects,
+    reason = "a measurement that cannot be made has to stop"
+)]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use countersign_ratios::paths::PATHS;
+
+/// Growth that fails, in percent.
+const GROWTH: u64 = 5;
+
+/// Times of the two runs.
+const FEW: u64 = 50;
+const MANY: u64 = 250;
+
+fn main() -> ExitCode {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
+    let check = std::env::args().any(|argument| argument == "--check");
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("valgrind is not installed (Debian: apt-get install valgrind)");
+        return ExitCode::FAILURE;
+    }
+    let counted: Vec<(&str, u64)> = PATHS.iter().map(|(name, _)| (*name, count(name))).collect();
+    if !check {
+        let mut text = String::from(
+            "# Instructions of the hot paths without their hashes: cargo run --release -p xtask -- counts\n",
+        );
+        for (name, count) in &counted {
+            writeln!(text, "{name} {count}").unwrap();
+        }
+        print!("{text}");
+        std::fs::write(file, text).unwrap();
+        return ExitCode::SUCCESS;
+    }
+    let known = std::fs::read_to_string(file).unwrap_or_default();
+    let known: BTreeMap<&str, u64> = known
+        .lines()
+        .filter_map(|line| line.split_once(' ').and_then(|(name, count)| Some((name, count.parse().ok()?))))
+        .collect();
+    let mut grown = false;
+    for (name, count) in counted {
+        let before = known.get(name).copied().unwrap_or(0);
+        let is_over = count * 100 > before * (100 + GROWTH);
+        grown |= is_over;
+        println!("{name:12} {before:>10} -> {count:>10}{}", if is_over { "  over the limit" } else { "" });
+    }
+    if grown {
+        eprintln!("a hot path costs over {GROWTH} % more; to accept: cargo run --release -p xtask -- counts");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Instructions of one path without its hashes.
+fn count(name: &str) -> u64 {
+    let per_time = |hashes: bool| (run(name, MANY, hashes) - run(name, FEW, hashes)) / (MANY - FEW);
+    per_time(false) - per_time(true)
+}
+
+/// Instructions of one run.
+fn run(name: &str, times: u64, hashes: bool) -> u64 {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(path());
+    valgrind.args([name, &times.to_string()]).args(hashes.then_some("--hashes"));
+    let output = valgrind.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    let collected = text.lines().find_map(|line| line.split_once("Collected : "));
+    collected.unwrap().1.trim().parse().unwrap()
+}
+
+/// The other program, beside this one.
+fn path() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("ratios-path")
+}

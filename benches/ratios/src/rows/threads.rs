@@ -1,0 +1,97 @@
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use countersign_audit_log::{AuditSink, Durability, Log, LogOptions, MemorySink};
+use countersign_core::{AgentId, Clock, ManualClock, Principal, SessionId};
+use countersign_keys::SigningKey;
+use countersign_registry::{CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest};
+use countersign_testing::{TestRegistry, TestTool, World};
+use countersign_tlog::note::KeyName;
+use countersign_tool_gate::{CallStats, ToolCall, ToolGate};
+
+use crate::{Bound, Row, Sampling, Unit, interleave, pin_to_core, timed};
+
+/// Calls of one thread in a sample. Each is decided and run, so each makes two records.
+const CALLS: u32 = 1_024;
+
+const ARGS: &[u8] =
+    br#"{"ticket":"T-0123456789 is what the customer wrote about, and asked for an answer today"}"#;
+
+/// Gates of two sessions of one registry, with the same sink.
+fn gates(sink: &Arc<dyn AuditSink>) -> [ToolGate; 2] {
+    let now = World::start();
+    let signed = TestRegistry::of([TestTool::read("search")]).agent("other-bot", ["search"]).sign(now);
+    let (root, marks) = (TestRegistry::trust_root(), Arc::new(MemoryHighWater::new()));
+    let registry = CapabilityRegistry::load(&signed, &root, marks, LoadOptions::default(), now).unwrap();
+    let (registry, stats) = (Arc::new(registry), Arc::new(CallStats::new()));
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new(now));
+    ["support-bot", "other-bot"].map(|agent| {
+        let session = SessionId::new(&format!("session-of-{agent}")).unwrap();
+        let request = NegotiationRequest::new(session, AgentId::new(agent).unwrap());
+        let contract = registry.negotiate(&request, now).unwrap();
+        let principal = Principal::new("ada@example.com").unwrap();
+        let (registry, clock, sink) = (Arc::clone(&registry), Arc::clone(&clock), Arc::clone(sink));
+        ToolGate::builder(registry, contract, principal, clock, sink)
+            .stats(Arc::clone(&stats))
+            .open()
+            .unwrap()
+    })
+}
+
+fn calls(gate: &ToolGate, times: u32) {
+    for _ in 0..times {
+        let accepted = gate.check(&ToolCall::new("call-1", "desk", "search", ARGS)).unwrap();
+        accepted.run(|_| Ok::<_, ()>(())).unwrap();
+    }
+}
+
+/// Each gate makes this many calls in a thread on a core of its own; returns the time until the last is done.
+fn at_once(gates: &[ToolGate], times: u32) -> Duration {
+    let barrier = Barrier::new(gates.len() + 1);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = gates
+            .iter()
+            .enumerate()
+            .map(|(at, gate)| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    let _ = pin_to_core(at);
+                    barrier.wait();
+                    calls(gate, times);
+                })
+            })
+            .collect();
+        let mut workers = Some(workers);
+        barrier.wait();
+        timed(1, || workers.take().into_iter().flatten().for_each(|worker| worker.join().unwrap()))
+    })
+}
+
+/// How many times as many calls two threads make as one, in different sessions.
+fn gain(sampling: Sampling, gates: &[ToolGate; 2]) -> crate::Rounds {
+    let sampling = Sampling { samples: 3, target: Duration::from_nanos(1), ..sampling };
+    let one = &mut |times: u32| at_once(&gates[..1], CALLS * times);
+    let two = &mut |times: u32| at_once(gates, CALLS * times) / 2;
+    interleave(sampling, &mut [one, two])
+}
+
+fn log(folder: &Path) -> Arc<dyn AuditSink> {
+    let options = LogOptions::new(KeyName::new("example.com/log").unwrap(), SigningKey::from_seed([7; 32]));
+    Arc::new(Log::open(folder, options.durability(Durability::System)).unwrap())
+}
+
+pub(super) fn threads(sampling: Sampling) -> Vec<Row> {
+    let row = |name: &str, sink: Arc<dyn AuditSink>, goal: f64| {
+        let rounds = gain(sampling, &gates(&sink));
+        let one = rounds.nanos(0).median / f64::from(CALLS);
+        Row::new(format!("two threads on different sessions / one, {name}"), rounds.ratio(0, 1), Unit::Times)
+            .goal(Bound::AtLeast(goal))
+            .note(format!("one thread: {one:.0} ns a call with its outcome"))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let memory = row("memory sink", Arc::new(MemorySink::new()), 1.9);
+    let rows = vec![memory, row("`system` log", log(&folder.path().join("log")), 1.8)];
+    let _ = pin_to_core(0);
+    rows
+}

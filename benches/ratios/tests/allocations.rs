@@ -1,0 +1,48 @@
+//! Heap allocations of a decision with its record in memory, in steady state. The numbers only fall.
+
+#![expect(clippy::indexing_slicing, reason = "a list of 16 has a middle")]
+
+use allocation_counter::measure;
+use countersign_ratios::decisions::{ApprovedCall, FreeCall, UndisclosedCall};
+use countersign_ratios::{Operation, SIZES};
+
+/// Median of the allocations of 16 operations, after 32 that warm up.
+fn allocations(mut operation: impl Operation) -> u64 {
+    let mut batch = || {
+        operation.prepare(16);
+        let count = |operation: &mut dyn Operation| {
+            let counted = measure(|| operation.run()).count_total;
+            operation.settle();
+            counted
+        };
+        let mut counts: Vec<u64> = (0..16).map(|_| count(&mut operation)).collect();
+        counts.sort_unstable();
+        counts[8]
+    };
+    (0..2).map(|_| batch()).last();
+    batch()
+}
+
+#[test]
+fn free_call_allocates_no_more_than_this() {
+    for (size, most) in SIZES.into_iter().zip([17, 17, 17]) {
+        let counted = allocations(FreeCall::new(size));
+        assert!(counted <= most, "{counted} allocations at {size} B, at most {most} expected");
+    }
+}
+
+#[test]
+fn approved_call_allocates_no_more_than_this() {
+    for (size, most) in SIZES.into_iter().zip([91, 91, 91]) {
+        let counted = allocations(ApprovedCall::new(size));
+        assert!(counted <= most, "{counted} allocations at {size} B, at most {most} expected");
+    }
+}
+
+#[test]
+fn undisclosed_refusal_allocates_no_more_than_this() {
+    for (size, most) in SIZES.into_iter().zip([23, 23, 23]) {
+        let counted = allocations(UndisclosedCall::new(size));
+        assert!(counted <= most, "{counted} allocations at {size} B, at most {most} expected");
+    }
+}

@@ -1,0 +1,77 @@
+//! Starts the programs that measure. They are built for release and in crates of their own, so that `xtask` stays small.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::fail;
+
+/// Runs the rows of the goal table, the peers, or the gateway.
+pub(crate) fn ratios(arguments: &[String]) -> ExitCode {
+    let (kinds, rest): (Vec<_>, Vec<_>) = arguments
+        .iter()
+        .map(String::as_str)
+        .partition(|argument| matches!(*argument, "--peers" | "--gateway"));
+    match kinds.as_slice() {
+        [] => succeed_then(build("countersign-ratios"), || run("ratios", &rest)),
+        ["--peers"] => {
+            let manifest = root().join("benches/peers/Cargo.toml");
+            let mut cargo = cargo("run");
+            cargo.arg("--release").arg("--manifest-path").arg(manifest).arg("--").args(rest);
+            status(cargo)
+        }
+        ["--gateway"] => succeed_then(build("countersign-cli"), || {
+            let mut python = Command::new("python3");
+            python
+                .arg(root().join("benches/gateway/gateway.py"))
+                .arg(target().join("countersign"))
+                .args(rest);
+            status(python)
+        }),
+        _ => fail("xtask: one of --peers and --gateway\n"),
+    }
+}
+
+/// Counts the instructions of the hot paths.
+pub(crate) fn counts(check: bool) -> ExitCode {
+    let flags: &[&str] = if check { &["--check"] } else { &[] };
+    succeed_then(build("countersign-ratios"), || run("ratios-counts", flags))
+}
+
+fn build(package: &str) -> ExitCode {
+    let mut cargo = cargo("build");
+    cargo.args(["--release", "--quiet", "--bins", "--package", package]);
+    status(cargo)
+}
+
+fn run(program: &str, arguments: &[&str]) -> ExitCode {
+    let mut program = Command::new(target().join(program));
+    program.args(arguments);
+    status(program)
+}
+
+fn succeed_then(first: ExitCode, next: impl FnOnce() -> ExitCode) -> ExitCode {
+    if first == ExitCode::SUCCESS { next() } else { first }
+}
+
+fn cargo(verb: &str) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.arg(verb).arg("--locked").current_dir(root());
+    cargo
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Folder of what is built for release.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("release")
+}
+
+fn status(mut command: Command) -> ExitCode {
+    match command.status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => fail(&format!("xtask: {}: {error}\n", command.get_program().to_string_lossy())),
+    }
+}
