@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use countersign_canonical_json::{Canonical, to_canonical};
+use countersign_canonical_json::{Canonical, ordinary, to_canonical};
 use countersign_core::{Digest, Timestamp};
 use serde::Serialize;
 
@@ -132,24 +132,22 @@ impl<'a> Members<'a> {
         Some(())
     }
 
-    /// Takes text up to the first byte that `ends` accepts, which is ASCII.
-    fn until(&mut self, ends: impl Fn(u8) -> bool) -> Option<&'a str> {
-        let at = self.rest.bytes().position(ends)?;
-        let (text, rest) = self.rest.split_at_checked(at)?;
+    /// Takes that many bytes.
+    fn take(&mut self, length: usize) -> Option<&'a str> {
+        let (text, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(text)
     }
 
     /// Reads a string literal (RFC 8785, section 3.2.2.2). Only one with escapes is copied.
     fn string(&mut self) -> Option<Cow<'a, str>> {
-        let special = |byte| byte < b' ' || byte == b'"' || byte == b'\\';
         self.skip("\"")?;
-        let mut text = Cow::Borrowed(self.until(special)?);
+        let mut text = Cow::Borrowed(self.take(ordinary(self.rest.as_bytes()))?);
         while let Some(rest) = self.rest.strip_prefix('\\') {
             self.rest = rest;
             let c = self.escape()?;
             text.to_mut().push(c);
-            let run = self.until(special)?;
+            let run = self.take(ordinary(self.rest.as_bytes()))?;
             text.to_mut().push_str(run);
         }
         self.skip("\"")?;
@@ -167,11 +165,10 @@ impl<'a> Members<'a> {
             'f' => '\u{c}',
             'r' => '\r',
             'u' => {
-                let (digits, rest) = self.rest.split_at_checked(5)?;
+                let digits = self.take(5)?;
                 let c = char::from(u8::from_str_radix(digits.strip_prefix("u00")?, 16).ok()?);
                 let has_short_form = matches!(c, '\u{8}' | '\t' | '\n' | '\u{c}' | '\r');
                 let is_lower_case = !digits.bytes().any(|byte| byte.is_ascii_uppercase() || byte == b'+');
-                self.rest = rest;
                 return (c < ' ' && !has_short_form && is_lower_case).then_some(c);
             }
             _ => return None,
@@ -182,15 +179,14 @@ impl<'a> Members<'a> {
 
     fn digest(&mut self) -> Option<Digest> {
         self.skip("\"")?;
-        let (digits, rest) = self.rest.split_at_checked(64)?;
-        self.rest = rest;
+        let digits = self.take(64)?;
         self.skip("\"")?;
         digits.parse().ok()
     }
 
     /// Reads a number that is an integer from 0 to 2^53, which is written in plain digits.
     fn integer(&mut self) -> Option<u64> {
-        let digits = self.until(|byte| !byte.is_ascii_digit())?;
+        let digits = self.take(self.rest.bytes().position(|byte| !byte.is_ascii_digit())?)?;
         let is_padded = digits.len() > 1 && digits.starts_with('0');
         digits.parse().ok().filter(|value| *value <= MAX_INTEGER && !is_padded)
     }

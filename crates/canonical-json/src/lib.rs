@@ -46,6 +46,7 @@ pub use de::DeError;
 pub use error::{JsonError, JsonErrorKind};
 pub use limits::{Limits, LimitsError};
 pub use reader::{Reader, digest, read};
+pub use scan::ordinary;
 pub use ser::{SerializeError, to_canonical};
 pub use value::{Elements, Kind, Members, ValueRef};
 pub use write::write_string;

@@ -292,9 +292,15 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Number of bytes before the first quotation mark, backslash or control character.
+/// Number of bytes before the first quotation mark, backslash or control character; all bytes if there is none. For code
+/// that reads canonical strings itself.
+///
+/// ```
+/// assert_eq!(countersign_canonical_json::ordinary(br#"bob","to""#), 3);
+/// ```
 #[inline]
-pub(crate) fn ordinary(bytes: &[u8]) -> usize {
+#[must_use]
+pub fn ordinary(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     let mut passed = 0_usize;
     // why: sixteen bytes at a time cover most strings in one step, without a branch on their length.
