@@ -70,13 +70,13 @@ pub(crate) fn ascii(text: &[u8], out: &mut [u8]) -> usize {
     let mut goal = AsciiGoal { out, length: 0, blank: true };
     for chunk in text.chunks(CHUNK) {
         match chunk {
-            [b' ', ..] if goal.blank => goal.push_each(chunk),
+            [b' ', ..] if goal.blank => goal.push_words(chunk),
             [words @ .., b' '] if is_single_spaced(chunk) => {
                 goal.push(words);
                 goal.blank = true;
             }
             words if is_single_spaced(words) => goal.push(words),
-            _ => goal.push_each(chunk),
+            _ => goal.push_words(chunk),
         }
     }
     let AsciiGoal { out, length, .. } = goal;
@@ -112,13 +112,17 @@ impl AsciiGoal<'_> {
         self.blank = false;
     }
 
-    fn push_each(&mut self, chunk: &[u8]) {
-        for byte in chunk {
-            if matches!(byte, b'\t'..=b'\r' | b' ') {
-                self.blank = true;
-            } else {
-                self.push(std::slice::from_ref(byte));
+    /// Appends the words of a chunk with any whitespace. Its first word may continue the last one.
+    fn push_words(&mut self, chunk: &[u8]) {
+        let mut words = chunk.split(|byte| matches!(byte, b'\t'..=b'\r' | b' '));
+        let mut word = words.next();
+        while let Some(letters) = word {
+            if !letters.is_empty() {
+                self.push(letters);
             }
+            word = words.next();
+            // Whitespace separates the two.
+            self.blank |= word.is_some();
         }
     }
 
