@@ -29,14 +29,14 @@ pub struct RecordedTool {
 impl RecordedTool {
     /// Escapes and shortens both names.
     #[must_use]
-    pub fn new(server: &str, name: &str) -> Self {
+    pub fn new(server: impl Into<Escaped<128>>, name: impl Into<Escaped<128>>) -> Self {
         Self { server: server.into(), name: name.into() }
     }
 }
 
 impl From<&ToolId> for RecordedTool {
     fn from(tool: &ToolId) -> Self {
-        Self::new(tool.server().as_str(), tool.name().as_str())
+        Self::new(tool.server().clone(), tool.name().clone())
     }
 }
 
@@ -131,7 +131,7 @@ impl CallRecord {
         session: SessionId,
         agent: AgentId,
         principal: Principal,
-        call_id: &str,
+        call_id: impl Into<Escaped<256>>,
         tool: RecordedTool,
         verdict: Verdict,
         registry_version: u64,

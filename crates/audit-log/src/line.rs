@@ -2,7 +2,10 @@
 //!
 //! INVARIANT: the bytes equal those of the derived `Serialize`. A test compares the two.
 
+use std::cell::Cell;
+
 use countersign_core::Digest;
+use countersign_merkle::LeafHash;
 
 use crate::{AuditError, CallRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict};
 
@@ -15,6 +18,70 @@ pub(crate) const MAX_PREFIX: usize = 27;
 /// Appends the beginning of a record's line, up to its sequence number.
 pub(crate) fn record_prefix(seq: u64, buffer: &mut Vec<u8>) {
     number(buffer, "{\"seq\":", seq);
+}
+
+/// A line whose body is written before its sequence number is known.
+#[derive(Debug, Default)]
+pub(crate) struct LateLine {
+    /// The line, behind the room that its prefix leaves.
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+thread_local! {
+    /// The line that this thread has written last or that a record replaced, for its buffer.
+    static SPARE: Cell<LateLine> = const { Cell::new(LateLine { bytes: Vec::new(), start: 0 }) };
+}
+
+impl LateLine {
+    /// Takes the spare line of this thread. It is gone if the thread is ending.
+    pub(crate) fn take_spare() -> Self {
+        SPARE.try_with(Cell::take).unwrap_or_default()
+    }
+
+    /// Keeps the line as the spare one of this thread.
+    pub(crate) fn keep_spare(self) {
+        let _ = SPARE.try_with(|spare| spare.set(self));
+    }
+
+    /// Writes the body of a record's line, in place of an earlier line.
+    pub(crate) fn write(&mut self, record: &Record) -> Result<(), AuditError> {
+        self.start = 0;
+        self.bytes.clear();
+        self.bytes.reserve(LINE);
+        self.bytes.resize(MAX_PREFIX, 0);
+        record_body(record, &mut self.bytes)
+    }
+
+    /// Returns the line after its number.
+    pub(crate) fn body(&self) -> &[u8] {
+        self.bytes.get(MAX_PREFIX..).unwrap_or_default()
+    }
+
+    /// Puts the beginning of the line before its body.
+    pub(crate) fn number(&mut self, seq: u64) -> &mut Self {
+        let digits = Digits::of(seq);
+        let prefix: [&[u8]; 2] = [b"{\"seq\":", digits.as_bytes()];
+        self.start = MAX_PREFIX;
+        for part in prefix.into_iter().rev() {
+            let end = self.start;
+            self.start = end.saturating_sub(part.len());
+            if let Some(room) = self.bytes.get_mut(self.start..end) {
+                room.copy_from_slice(part);
+            }
+        }
+        self
+    }
+
+    /// Hashes the numbered line.
+    pub(crate) fn leaf(&self) -> LeafHash {
+        LeafHash::of(self.as_bytes())
+    }
+
+    /// Returns the numbered line; before it has a number, as many bytes as the longest prefix makes it.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
 }
 
 /// Appends the rest of a record's line after the sequence number, from the comma on.
@@ -152,15 +219,31 @@ fn digest(b: &mut Vec<u8>, key: &str, value: &Digest) {
 
 fn number(b: &mut Vec<u8>, key: &str, value: u64) {
     b.extend_from_slice(key.as_bytes());
-    let (mut digits, mut rest, mut used) = ([b'0'; 20], value, 0_usize);
-    for digit in digits.iter_mut().rev() {
-        *digit = u8::try_from(rest % 10).unwrap_or_default().wrapping_add(b'0');
-        (rest, used) = (rest / 10, used.saturating_add(1));
-        if rest == 0 {
-            break;
+    b.extend_from_slice(Digits::of(value).as_bytes());
+}
+
+/// Decimal digits of a number.
+struct Digits {
+    digits: [u8; 20],
+    used: usize,
+}
+
+impl Digits {
+    fn of(value: u64) -> Self {
+        let (mut digits, mut rest, mut used) = ([b'0'; 20], value, 0_usize);
+        for digit in digits.iter_mut().rev() {
+            *digit = u8::try_from(rest % 10).unwrap_or_default().wrapping_add(b'0');
+            (rest, used) = (rest / 10, used.saturating_add(1));
+            if rest == 0 {
+                break;
+            }
         }
+        Self { digits, used }
     }
-    b.extend_from_slice(digits.get(20_usize.saturating_sub(used)..).unwrap_or_default());
+
+    fn as_bytes(&self) -> &[u8] {
+        self.digits.get(20_usize.saturating_sub(self.used)..).unwrap_or_default()
+    }
 }
 
 /// A line as `serde` writes it. Tests compare it with the lines that are written by hand.

@@ -36,7 +36,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::closing::require_not_closed;
 use crate::disk::Disk;
-use crate::line::{LINE, MAX_PREFIX, record_body};
+use crate::line::{LateLine, record_body};
 use crate::log_state::LogProgress;
 use crate::segment::{MAX_LINE, call_tag};
 use crate::{AuditError, AuditSink, FolderDisk, LogError, LogKey, RebuiltSide, Record, UnrecordedAnswer};
@@ -217,9 +217,9 @@ impl Log {
 
     fn enqueue(&self, record: &Record) -> Result<Pending<'_>, AuditError> {
         self.require_undamaged()?;
-        let mut body = Vec::with_capacity(LINE);
-        record_body(record, &mut body)?;
-        if body.len().saturating_add(MAX_PREFIX) > MAX_LINE {
+        let mut line = LateLine::take_spare();
+        line.write(record)?;
+        if line.as_bytes().len() > MAX_LINE {
             return Err(AuditError::TooLong);
         }
         let tag = if let Record::Decision(call) = record { call_tag(call.call_id.as_str()) } else { 0 };
@@ -232,9 +232,7 @@ impl Log {
                 self.reopen(&mut guard, record.time())?;
             } else if guard.open.len() >= MAX_BATCH {
                 // If this write fails, the waiting callers are refused, and this call tries again.
-                if !Self::hash(&mut guard) {
-                    self.lead_or_sleep(&mut guard, 0);
-                }
+                self.lead_or_sleep(&mut guard, 0);
             } else {
                 break;
             }
@@ -249,9 +247,18 @@ impl Log {
             guard.open.push(seq, &body, 0);
             seq = seq.saturating_add(1);
         }
-        guard.open.push(seq, &body, tag);
+        guard.open.push(seq, line.body(), tag);
         guard.calls.note(seq, record);
-        Ok(Pending { log: self, life: guard.life, seq })
+        let life = guard.life;
+        let leaf = MutexGuard::unlocked(&mut guard, || line.number(seq).leaf());
+        // After a failure, the number may belong to another record.
+        if guard.life == life {
+            let LogState { open, frontier, .. } = &mut *guard;
+            open.put(seq, leaf, frontier);
+        }
+        drop(guard);
+        line.keep_spare();
+        Ok(Pending { log: self, life, seq })
     }
 
     fn wait(&self, life: u64, seq: u64) -> Result<(), AuditError> {
@@ -265,9 +272,6 @@ impl Log {
         loop {
             if let Some(told) = state.result_for(life, seq) {
                 return told;
-            }
-            if Self::hash(&mut state) {
-                continue;
             }
             let (free, early) = (state.writer.is_some(), state.is_early());
             let durability = self.options.durability;
@@ -286,19 +290,6 @@ impl Log {
                 self.lead_or_sleep(&mut state, seq);
             }
         }
-    }
-
-    /// Hashes some unclaimed records of the open batch with the state unlocked. Returns `false` if there were none.
-    fn hash(state: &mut MutexGuard<'_, LogState>) -> bool {
-        let LogState { open, frontier, life, .. } = &mut **state;
-        let (life, Some(claim)) = (*life, open.claim(frontier)) else { return false };
-        let leaves = MutexGuard::unlocked(state, || claim.leaves());
-        // After a failure, their numbers may belong to other records.
-        if state.life == life {
-            let LogState { open, frontier, .. } = &mut **state;
-            open.put(&claim, &leaves, frontier);
-        }
-        true
     }
 
     /// Sleeps until a record is kept or this caller has to act on it; for number 0, until the writer is back. At most
@@ -321,11 +312,13 @@ impl Log {
         let spare = std::mem::take(&mut state.spare);
         let mut batch = std::mem::replace(&mut state.open, spare);
         let complete = batch.complete(&mut state.frontier).map_err(|_| AuditError::TooLong);
-        let frontier = state.frontier.clone();
+        let mut frontier = std::mem::take(&mut state.written);
+        frontier.clone_from(&state.frontier);
         let written = Self::write(state, &mut writer, |writer| {
             complete?;
-            writer.append(&*self.disk, &self.options, &mut batch, frontier)
+            writer.append(&*self.disk, &self.options, &mut batch, &frontier)
         });
+        state.written = frontier;
         batch.clear();
         state.spare = batch;
         state.batches = state.batches.saturating_add(1);
@@ -511,7 +504,7 @@ impl Log {
                 let (note, failure) = (writer.note.clone(), done.err().map(|error| LogFailure::of(&error)));
                 self.settle(&mut state, writer, failure);
                 return failure.map_or(Ok(note), |failure| Err(failure.error()));
-            } else if !Self::hash(&mut state) {
+            } else {
                 self.lead_or_sleep(&mut state, 0);
             }
         }

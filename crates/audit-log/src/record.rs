@@ -9,6 +9,10 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 #[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most records are decisions, and a box of each would be an allocation"
+)]
 pub enum Record {
     /// A session began, or was refused.
     Session(SessionRecord),
@@ -120,7 +124,7 @@ impl OutcomeRecord {
     pub fn new(
         time: Timestamp,
         session: SessionId,
-        call_id: &str,
+        call_id: impl Into<Escaped<256>>,
         decision: u64,
         outcome: OutcomeKind,
     ) -> Self {

@@ -109,7 +109,7 @@ const fn is_zero(count: &u64) -> bool {
 impl RefusedRow {
     /// Builds a row of one refusal without tool or direction.
     #[must_use]
-    pub fn new(code: &str) -> Self {
+    pub fn new(code: impl Into<Escaped<64>>) -> Self {
         Self { code: code.into(), tool: None, direction: None, about_plan: false, count: 1 }
     }
 

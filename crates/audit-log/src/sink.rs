@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
+use std::thread;
 
-use countersign_merkle::{Frontier, LeafHash, TreeHead};
-use parking_lot::Mutex;
+use countersign_merkle::{Frontier, LeafHash, MAX_SIZE, TreeHead};
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::line::parse_line;
-use crate::line::{LINE, record_body, record_prefix};
+use crate::line::{LateLine, parse_line};
 use crate::{AuditError, Record, UnrecordedAnswer};
 
 /// Number of records kept by default: a few minutes of a busy host, and a few megabytes at most.
@@ -61,9 +61,21 @@ pub struct MemorySink {
 
 #[derive(Debug, Default)]
 struct LatestRecords {
+    /// Number of the last record, in the tree or about to be.
+    given: u64,
     frontier: Frontier,
-    /// Lines of the latest records: a copy of a record would need an allocation for each of its members.
-    latest: VecDeque<Vec<u8>>,
+    /// Lines of the latest records, up to the last number: a copy of a record would need an allocation for each of its
+    /// members.
+    latest: VecDeque<KeptLine>,
+    /// Lines that are not kept any more, for later records.
+    spare: Vec<LateLine>,
+}
+
+/// The line of a record; empty, and without a hash, until its caller has hashed it.
+#[derive(Debug, Default)]
+struct KeptLine {
+    line: LateLine,
+    leaf: Option<LeafHash>,
 }
 
 impl MemorySink {
@@ -82,19 +94,31 @@ impl MemorySink {
     /// Number of all records so far.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.state.lock().frontier.size()
+        self.settled().frontier.size()
     }
 
     /// Number of all records so far, and their root hash.
     #[must_use]
     pub fn head(&self) -> TreeHead {
-        self.state.lock().frontier.head()
+        self.settled().frontier.head()
     }
 
     /// Latest records with their sequence numbers, oldest first.
     #[must_use]
     pub fn latest(&self) -> Vec<(u64, Record)> {
-        self.state.lock().latest.iter().take(self.kept).filter_map(|line| parse_line(line)).collect()
+        let state = self.settled();
+        let lines = state.latest.iter().filter(|kept| kept.leaf.is_some()).map(|kept| kept.line.as_bytes());
+        lines.take(self.kept).filter_map(parse_line).collect()
+    }
+
+    /// Waits until the tree has every record that has a number now.
+    fn settled(&self) -> MutexGuard<'_, LatestRecords> {
+        let mut state = self.state.lock();
+        let last = state.given;
+        while state.frontier.size() < last {
+            MutexGuard::unlocked(&mut state, thread::yield_now);
+        }
+        state
     }
 }
 
@@ -105,17 +129,50 @@ impl Default for MemorySink {
 }
 
 impl AuditSink for MemorySink {
+    /// Writes and hashes the line without the lock, which other threads take meanwhile. The tree gets the lines in the
+    /// order of their numbers, each as soon as those before it are hashed.
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
-        let mut state = self.state.lock();
-        let sequence = state.frontier.size().checked_add(1).ok_or(AuditError::TooLong)?;
-        let full = state.latest.len() >= self.kept.max(1);
-        let mut line =
-            if full { state.latest.pop_front() } else { None }.unwrap_or_else(|| Vec::with_capacity(LINE));
-        line.clear();
-        record_prefix(sequence, &mut line);
-        record_body(record, &mut line)?;
-        state.frontier.append(LeafHash::of(&line)).map_err(|_| AuditError::TooLong)?;
-        state.latest.push_back(line);
+        let mut line = LateLine::take_spare();
+        line.write(record)?;
+        let sequence = self.state.lock().give_number()?;
+        let leaf = Some(line.number(sequence).leaf());
+        let spare = self.state.lock().put(sequence, KeptLine { line, leaf }, self.kept);
+        spare.keep_spare();
         Ok(sequence)
+    }
+}
+
+impl LatestRecords {
+    /// Returns the next number. INVARIANT: its caller [puts](Self::put) a line, since later lines wait for it.
+    fn give_number(&mut self) -> Result<u64, AuditError> {
+        let sequence =
+            self.given.checked_add(1).filter(|next| *next < MAX_SIZE).ok_or(AuditError::TooLong)?;
+        self.given = sequence;
+        self.latest.push_back(KeptLine::default());
+        Ok(sequence)
+    }
+
+    /// Keeps a line, and adds the lines that are next to the tree. Returns one that need not be kept any more.
+    fn put(&mut self, sequence: u64, kept: KeptLine, most: usize) -> LateLine {
+        if let Some(slot) = self.slot(sequence) {
+            *slot = kept;
+        }
+        let mut next = self.frontier.size().saturating_add(1);
+        while let Some(leaf) = self.slot(next).and_then(|kept| kept.leaf)
+            && self.frontier.append(leaf).is_ok()
+        {
+            next = next.saturating_add(1);
+            if self.latest.len() > most.max(1) {
+                self.spare.extend(self.latest.pop_front().map(|kept| kept.line));
+            }
+        }
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Returns the slot of a record; `None` if it is not kept any more or has no number yet.
+    fn slot(&mut self, sequence: u64) -> Option<&mut KeptLine> {
+        let behind = usize::try_from(self.given.checked_sub(sequence)?).ok()?;
+        let place = self.latest.len().checked_sub(behind)?.checked_sub(1)?;
+        self.latest.get_mut(place)
     }
 }

@@ -1,6 +1,10 @@
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
-use countersign_core::{escape_hidden, is_hidden};
+use countersign_core::{CallId, ServerName, ToolName, escape_hidden, is_hidden};
 
 /// Marks the end of a shortened text.
 const CUT: char = '\u{2026}';
@@ -22,6 +26,8 @@ pub struct EscapedError {
 /// as a digest. A text that was not cut can be read back ([`unescape`](Self::unescape)): an ellipsis at the end is
 /// always the mark, because a text's own final ellipsis is escaped.
 ///
+/// Clones share the text. A program's own texts ([`fixed`](Self::fixed)) and ids are not copied.
+///
 /// ```
 /// use countersign_audit_log::Escaped;
 /// assert_eq!(Escaped::<64>::new("send\u{1b}[2J\n").as_str(), "send\\u{1b}[2J\\u{a}");
@@ -29,8 +35,14 @@ pub struct EscapedError {
 /// assert_eq!(Escaped::<64>::new("two\nlines").unescape().as_deref(), Some("two\nlines"));
 /// assert_eq!(Escaped::<8>::new("a very long name").unescape(), None);
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Escaped<const MAX: usize>(Box<str>);
+#[derive(Clone)]
+pub struct Escaped<const MAX: usize>(EscapedText);
+
+#[derive(Clone)]
+enum EscapedText {
+    Fixed(&'static str),
+    Shared(Arc<str>),
+}
 
 impl<const MAX: usize> Escaped<MAX> {
     /// Escapes and shortens any text. Reads no more of it than can fit.
@@ -39,11 +51,29 @@ impl<const MAX: usize> Escaped<MAX> {
         Self::within(text, usize::MAX)
     }
 
+    /// Escapes and shortens a text of the program itself, such as a code. It is copied only if that changes it.
+    #[must_use]
+    pub fn fixed(text: &'static str) -> Self {
+        if Self::is_unchanged(text) { Self(EscapedText::Fixed(text)) } else { Self::new(text) }
+    }
+
+    /// Escapes and shortens a shared text. It is copied only if that changes it.
+    fn shared(text: Arc<str>) -> Self {
+        if Self::is_unchanged(&text) { Self(EscapedText::Shared(text)) } else { Self::new(&text) }
+    }
+
+    /// Returns `true` if a text is its own escaped form.
+    fn is_unchanged(text: &str) -> bool {
+        // why: no early exit, so the loop vectorises.
+        let is_ascii = |all, byte: u8| all & (b' '..=b'~').contains(&byte) & (byte != b'\\');
+        let is_all = || text.chars().all(is_plain) && !text.ends_with(CUT);
+        text.len() <= MAX && (text.bytes().fold(true, is_ascii) || is_all())
+    }
+
     /// As [`new`](Self::new), and takes at most `most` bytes in a JSON string.
     pub(crate) fn within(text: &str, most: usize) -> Self {
-        let plain = |c: char| c != '\\' && !is_hidden(c);
-        if text.len() <= MAX && most == usize::MAX && text.chars().all(plain) && !text.ends_with(CUT) {
-            return Self(text.into());
+        if most == usize::MAX && Self::is_unchanged(text) {
+            return Self(EscapedText::Shared(text.into()));
         }
         let (mut kept, mut json) = (String::new(), 0_usize);
         let has_room = |kept: &str, json: usize, more: usize| {
@@ -59,7 +89,7 @@ impl<const MAX: usize> Escaped<MAX> {
             let before = kept.len();
             if c == CUT && chars.as_str().is_empty() {
                 kept.extend(c.escape_unicode());
-            } else if plain(c) {
+            } else if is_plain(c) {
                 kept.push(c);
             } else {
                 kept.push_str(&escape_hidden(c.encode_utf8(&mut [0; 4])));
@@ -73,7 +103,7 @@ impl<const MAX: usize> Escaped<MAX> {
                 break;
             }
         }
-        Self(kept.into())
+        Self(EscapedText::Shared(kept.into()))
     }
 
     /// Returns the original text; `None` if some of it was cut, or if this is not a text that [`new`](Self::new)
@@ -81,10 +111,11 @@ impl<const MAX: usize> Escaped<MAX> {
     #[must_use]
     pub fn unescape(&self) -> Option<String> {
         // If the mark has no room, a cut cannot be detected.
-        if MAX < CUT.len_utf8() || self.0.ends_with(CUT) {
+        let escaped = self.as_str();
+        if MAX < CUT.len_utf8() || escaped.ends_with(CUT) {
             return None;
         }
-        let (mut text, mut rest) = (String::with_capacity(self.0.len()), &*self.0);
+        let (mut text, mut rest) = (String::with_capacity(escaped.len()), escaped);
         while let Some((plain, escape)) = rest.split_once('\\') {
             text.push_str(plain);
             rest = if let Some(rest) = escape.strip_prefix('\\') {
@@ -102,14 +133,48 @@ impl<const MAX: usize> Escaped<MAX> {
 
     /// Number of bytes that it takes in a JSON string.
     pub(crate) fn json_len(&self) -> usize {
-        json_len(&self.0)
+        json_len(self.as_str())
     }
 
     /// The escaped text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            EscapedText::Fixed(text) => text,
+            EscapedText::Shared(text) => text,
+        }
     }
+}
+
+impl<const MAX: usize> PartialEq for Escaped<MAX> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl<const MAX: usize> Eq for Escaped<MAX> {}
+
+impl<const MAX: usize> PartialOrd for Escaped<MAX> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<const MAX: usize> Ord for Escaped<MAX> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl<const MAX: usize> Hash for Escaped<MAX> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+/// Returns `true` for a character that is not escaped, except an ellipsis at the end.
+fn is_plain(c: char) -> bool {
+    c != '\\' && !is_hidden(c)
 }
 
 /// Returns the length in a JSON string. An escaped text has no control characters, so JSON escapes only these two.
@@ -124,21 +189,55 @@ impl<const MAX: usize> From<&str> for Escaped<MAX> {
     }
 }
 
+impl<const MAX: usize> From<&String> for Escaped<MAX> {
+    fn from(text: &String) -> Self {
+        Self::new(text)
+    }
+}
+
+impl<const MAX: usize> From<Cow<'static, str>> for Escaped<MAX> {
+    fn from(text: Cow<'static, str>) -> Self {
+        match text {
+            Cow::Borrowed(text) => Self::fixed(text),
+            Cow::Owned(text) => Self::new(&text),
+        }
+    }
+}
+
+/// The text of an id is shared with its clones.
+impl From<CallId> for Escaped<256> {
+    fn from(id: CallId) -> Self {
+        Self::shared(id.into())
+    }
+}
+
+impl From<ServerName> for Escaped<128> {
+    fn from(name: ServerName) -> Self {
+        Self::shared(name.into())
+    }
+}
+
+impl From<ToolName> for Escaped<128> {
+    fn from(name: ToolName) -> Self {
+        Self::shared(name.into())
+    }
+}
+
 impl<const MAX: usize> fmt::Display for Escaped<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl<const MAX: usize> fmt::Debug for Escaped<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Escaped(\"{}\")", self.0)
+        write!(f, "Escaped(\"{}\")", self.as_str())
     }
 }
 
 impl<const MAX: usize> serde::Serialize for Escaped<MAX> {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&self.0)
+        s.serialize_str(self.as_str())
     }
 }
 
@@ -149,6 +248,6 @@ impl<'de, const MAX: usize> serde::Deserialize<'de> for Escaped<MAX> {
         if text.len() > MAX || text.chars().any(is_hidden) {
             return Err(serde::de::Error::custom(EscapedError { max: MAX }));
         }
-        Ok(Self(text.into()))
+        Ok(Self(EscapedText::Shared(text.into())))
     }
 }

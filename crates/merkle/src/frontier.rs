@@ -19,11 +19,23 @@ use crate::head::{MAX_SIZE, TreeHead};
 /// assert_eq!(resumed.root(), tree.root());
 /// # Ok::<(), countersign_merkle::TreeError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "WireFrontier")]
 pub struct Frontier {
     size: u64,
     peaks: Vec<NodeHash>,
+}
+
+impl Clone for Frontier {
+    fn clone(&self) -> Self {
+        Self { size: self.size, peaks: self.peaks.clone() }
+    }
+
+    /// Copies `source` into the memory that this one has.
+    fn clone_from(&mut self, source: &Self) {
+        self.size = source.size;
+        self.peaks.clone_from(&source.peaks);
+    }
 }
 
 impl Frontier {

@@ -105,7 +105,7 @@ fn append(
 ) -> Result<(), AuditError> {
     let mut frontier = writer.frontier.clone();
     batch.complete(&mut frontier).map_err(|_| AuditError::TooLong)?;
-    writer.append(disk, options, batch, frontier)?;
+    writer.append(disk, options, batch, &frontier)?;
     batch.clear();
     Ok(())
 }

@@ -30,6 +30,8 @@ pub(super) struct LogState {
     pub(super) open: Batch,
     /// An empty batch, kept for its buffers.
     pub(super) spare: Batch,
+    /// The tree with the last written batch, kept for its buffer.
+    pub(super) written: Frontier,
     /// `None` during a write.
     pub(super) writer: Option<Writer>,
     /// Acknowledged records, and the note of the last checkpoint.
@@ -81,6 +83,7 @@ impl LogState {
             frontier: writer.frontier.clone(),
             open: Batch::default(),
             spare: Batch::default(),
+            written: Frontier::new(),
             kept: writer.frontier.clone(),
             note: Arc::clone(&note),
             calls,

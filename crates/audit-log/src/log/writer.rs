@@ -65,7 +65,7 @@ impl Writer {
         disk: &dyn Disk,
         options: &LogOptions,
         batch: &mut Batch,
-        frontier: Frontier,
+        frontier: &Frontier,
     ) -> Result<(), AuditError> {
         if batch.is_empty() {
             return Ok(());
@@ -79,7 +79,7 @@ impl Writer {
         let signed = !system || records >= options.checkpoint_every || bytes >= MAX_BATCH as u64;
         let mut note = None;
         if signed {
-            let (new, line) = sign(options, &frontier)?;
+            let (new, line) = sign(options, frontier)?;
             batch.push_checkpoint(&line);
             note = Some(new);
         }
@@ -88,7 +88,7 @@ impl Writer {
         self.side.add(start, batch.places(), batch.nodes());
         self.side.flush_much(disk);
         self.own.clear();
-        self.frontier = frontier;
+        self.frontier.clone_from(frontier);
         if let Some(note) = note {
             self.signed(note);
         }
@@ -228,7 +228,7 @@ impl Writer {
         batch.push(frontier.size().saturating_add(1), &body, 0);
         batch.complete(&mut frontier).map_err(|_| AuditError::TooLong)?;
         self.own.extend_from_slice(batch.bytes());
-        self.append(disk, options, &mut batch, frontier)?;
+        self.append(disk, options, &mut batch, &frontier)?;
         self.recovered.extend(self.cut.take());
         Ok(())
     }

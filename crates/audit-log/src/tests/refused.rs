@@ -9,7 +9,7 @@ fn sum(from: u64) -> RefusedRecord {
 fn row(code: usize, tool: usize) -> RefusedRow {
     RefusedRow {
         tool: Some(RecordedTool::new("desk", &format!("t{tool}"))),
-        ..RefusedRow::new(&format!("CODE_{code}"))
+        ..RefusedRow::new(format!("CODE_{code}").as_str())
     }
 }
 
