@@ -87,14 +87,14 @@ pub mod tlog {
 /// The signed list of agents and tools, and the contract of a session.
 pub mod registry {
     pub use countersign_registry::{
-        AgentClaims, AgentEntry, AgentError, ApprovalRule, ArgPlace, ArgsError, AskRule, Capabilities,
-        CapabilityRegistry, Constraint, ConstraintError, ContentError, ContentProblem, ContractError,
-        DefinitionError, DraftError, EvidenceRule, FORMAT, FileHighWater, Finding, FreshnessError,
-        HighWaterStore, LimitError, Limits, ListedTool, LoadOptions, Mark, MarkError, MemoryHighWater,
-        NegotiateError, NegotiationRequest, PAYLOAD_TYPE, PlaceError, PlanRule, Rate, RefreshError,
-        RegistryDraft, RegistryError, RegistrySnapshot, RegistryView, Revoked, ServerEntry, SessionContract,
-        Severity, ToolEntry, ToolEntryBuilder, ToolRules, Wanted, agent_fingerprint, definition_digest,
-        draft_schema, tool_fingerprint, verify_registry,
+        AgentClaims, AgentEntry, AgentError, ApprovalRule, ArgPlace, ArgsError, AskRule, BorrowedView,
+        Capabilities, CapabilityRegistry, Constraint, ConstraintError, ContentError, ContentProblem,
+        ContractError, DefinitionError, DraftError, EvidenceRule, FORMAT, FileHighWater, Finding,
+        FreshnessError, HighWaterStore, LimitError, Limits, ListedTool, LoadOptions, Mark, MarkError,
+        MemoryHighWater, NegotiateError, NegotiationRequest, PAYLOAD_TYPE, PlaceError, PlanRule, Rate,
+        RefreshError, RegistryDraft, RegistryError, RegistrySnapshot, RegistryView, Revoked, ServerEntry,
+        SessionContract, Severity, ToolEntry, ToolEntryBuilder, ToolRules, Wanted, agent_fingerprint,
+        definition_digest, draft_schema, tool_fingerprint, verify_registry,
     };
 }
 

@@ -6,6 +6,7 @@ use countersign_keys::MacKey;
 use countersign_keys::sealed::{PayloadBuffer, SealedText, seal};
 use serde::Deserialize as _;
 
+use crate::agent_entry::AgentEntry;
 use crate::snapshot::FreshnessError;
 use crate::tool_entry::ToolRules;
 use crate::view::{AgentError, RegistryView};
@@ -136,15 +137,29 @@ impl SessionContract {
     /// # Errors
     /// [`ContractError`] when it does not: `CONTRACT_EXPIRED`, `REGISTRY_STALE`, `AGENT_NOT_REGISTERED`, `AGENT_REVOKED`.
     pub fn check(&self, view: &RegistryView, now: Timestamp) -> Result<(), ContractError> {
+        self.agent_entry(view, now).map(drop)
+    }
+
+    /// Returns the agent's entry, if the contract is valid now ([`check`](Self::check)).
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn agent_entry<'v>(
+        &self,
+        view: &'v RegistryView,
+        now: Timestamp,
+    ) -> Result<&'v AgentEntry, ContractError> {
         let snapshot = view.snapshot();
         if now >= self.expires || now.saturating_add(snapshot.skew()) < self.issued {
             return Err(ContractError::Expired);
         }
-        let mut line = self.ancestors.iter().chain([&self.agent]);
-        if line.clone().any(|agent| view.is_agent_revoked(agent)) {
+        if self.ancestors.iter().chain([&self.agent]).any(|agent| view.is_agent_revoked(agent)) {
             return Err(AgentError::Revoked.into());
         }
-        line.try_for_each(|agent| view.agent(agent, now).map(drop))?;
+        view.check_fresh(now).map_err(AgentError::from)?;
+        let find = |agent| snapshot.agent(agent).ok_or(AgentError::NotRegistered);
+        self.ancestors.iter().try_for_each(|agent| find(agent).map(drop))?;
+        let entry = find(&self.agent)?;
         // why: the contract was negotiated under a later registry than the current one.
         if self.registry_version > snapshot.version() {
             return Err(AgentError::Freshness(FreshnessError::Stale).into());
@@ -154,7 +169,7 @@ impl SessionContract {
         if same_version != same_digest || view.is_snapshot_revoked(&self.registry_digest) {
             return Err(ContractError::Superseded);
         }
-        Ok(())
+        Ok(entry)
     }
 
     /// Returns the rules for a call of the tool, if the contract discloses the tool and the current registry lists it

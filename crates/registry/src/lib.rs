@@ -69,5 +69,5 @@ pub use rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule};
 pub use server_entry::ServerEntry;
 pub use snapshot::{FreshnessError, RegistrySnapshot};
 pub use tool_entry::{ToolEntry, ToolEntryBuilder, ToolRules, tool_fingerprint};
-pub use view::{AgentError, RegistryView};
+pub use view::{AgentError, BorrowedView, RegistryView};
 pub use wire::{FORMAT, PAYLOAD_TYPE, draft_schema};

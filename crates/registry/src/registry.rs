@@ -16,7 +16,7 @@ use crate::load::{LoadOptions, MAX_TRIES, RegistryError, accept};
 use crate::mark::{HighWaterStore, MarkError};
 use crate::negotiate::{NegotiateError, NegotiationRequest};
 use crate::snapshot::RegistrySnapshot;
-use crate::view::{PendingRegistry, RegistryView};
+use crate::view::{BorrowedView, PendingRegistry, RegistryView};
 
 /// Registry in force. A newer one can replace it.
 ///
@@ -171,6 +171,12 @@ impl CapabilityRegistry {
     #[must_use]
     pub fn view(&self) -> Arc<RegistryView> {
         self.view.load_full()
+    }
+
+    /// Returns the same as [`view`](Self::view), borrowed for one decision.
+    #[must_use]
+    pub fn borrow_view(&self) -> BorrowedView {
+        BorrowedView(self.view.load())
     }
 
     /// Snapshot in force.

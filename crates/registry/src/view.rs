@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use countersign_core::{AgentId, Digest, KeyId, Millis, Timestamp};
 
 use crate::agent_entry::AgentEntry;
@@ -41,6 +43,19 @@ pub(crate) struct PendingRegistry {
     pub(crate) snapshot: RegistrySnapshot,
     /// Signed bytes, to be verified again when the mark can be stored.
     pub(crate) envelope: Vec<u8>,
+}
+
+/// A [`RegistryView`] that is borrowed for one decision. It counts no reference: threads that count references of one
+/// view slow each other.
+#[derive(Debug)]
+pub struct BorrowedView(pub(crate) Guard<Arc<RegistryView>>);
+
+impl Deref for BorrowedView {
+    type Target = RegistryView;
+
+    fn deref(&self) -> &RegistryView {
+        &self.0
+    }
 }
 
 /// One snapshot and the revocations made in this process, at one moment.

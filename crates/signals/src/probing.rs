@@ -186,6 +186,12 @@ impl Probing {
         }
     }
 
+    /// Returns `true` if a call counts that needed an approval and had none.
+    #[must_use]
+    pub fn has_asked(&self) -> bool {
+        !self.asked.calls.is_empty()
+    }
+
     /// Returns the rule of a signal and the time at which it was raised.
     #[must_use]
     pub const fn find(&self, signal: Signal) -> (SignalRule, Option<Timestamp>) {

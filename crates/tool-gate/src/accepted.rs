@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use countersign_action_proposal::{SpentProposal, VerifiedEvidence};
 use countersign_approval_token::SpentApproval;
-use countersign_audit_log::{OutcomeKind, OutcomeRecord, Record};
+use countersign_audit_log::{Escaped, OutcomeKind, OutcomeRecord, Record};
 use countersign_canonical_json::Canonical;
 use countersign_core::{CallFacts, CallId, ImpactClass, Timestamp, ToolId};
 
@@ -258,7 +258,7 @@ impl InFlight {
             // The decision is recorded, with its approval.
             self.gate.recorder.note_unrecorded(self.gate.progress.clock.latest(), None);
         }
-        let rejection = Rejection::new(code, self.call_id.as_str(), Some(self.decision));
+        let rejection = Rejection::new(code, self.call_id.clone(), Some(self.decision));
         // A step that was not run has used its place in the plan: the plan cannot finish any more.
         Rejection { used, halted: self.step.is_some(), ..rejection }
     }
@@ -303,9 +303,9 @@ impl InFlight {
         let recorded = catch_unwind(AssertUnwindSafe(|| {
             let now = self.gate.progress.clock.now().unwrap_or(self.started);
             let session = self.gate.terms.session.clone();
-            let mut record = OutcomeRecord::new(now, session, self.call_id.as_str(), self.decision, outcome);
+            let mut record = OutcomeRecord::new(now, session, self.call_id.clone(), self.decision, outcome);
             record.duration_ms = Some(now.since(self.started));
-            record.code = code.map(|code| code.as_str().into());
+            record.code = code.map(|code| Escaped::fixed(code.as_str()));
             self.gate.recorder.sink.record(&Record::Outcome(record)).is_ok()
         }));
         let is_recorded = recorded.unwrap_or(false);

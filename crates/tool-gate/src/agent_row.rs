@@ -45,7 +45,7 @@ impl AgentRow {
     pub(crate) fn new(agent: &AgentId, signals: AgentSignals) -> Self {
         let watch = Watch { signals, last: None, unsaved: None, untold: false };
         Self {
-            counts: Arc::default(),
+            counts: Arc::new(Counts::in_one_part()),
             metrics: AgentMetrics::new(agent),
             agent: agent.clone(),
             watch: Mutex::new(watch),
@@ -67,6 +67,11 @@ impl AgentRow {
         let raised = probe.and_then(|probe| self.probe(time, probe));
         self.observe(time, refused);
         raised
+    }
+
+    /// Returns `true` if a signal counts a call that was not approved yet.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.watch.lock().signals.probing().has_asked()
     }
 
     fn probe(&self, time: Timestamp, probe: Probe) -> Option<(Signal, SignalRule)> {

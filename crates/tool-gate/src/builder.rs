@@ -240,10 +240,11 @@ impl ToolGateBuilder {
         let terms = GateTerms {
             registry: self.registry,
             session: contract.session().clone(),
-            agent: contract.agent().clone(),
-            principal: self.principal,
+            // why: each decision clones these, and sessions that shared their texts would slow each other.
+            agent: contract.agent().detached(),
+            principal: self.principal.detached(),
             goal: ask.as_ref().map(PinnedAsk::digest),
-            approvals: self.approvals,
+            approvals: self.approvals.map(ApprovalSettings::detached),
             proposals: self.proposals,
             without_plan: self.without_plan,
             on_breach: self.on_breach,
@@ -259,9 +260,10 @@ impl ToolGateBuilder {
         });
         sink.record(&Record::Session(record)).map_err(OpenError::Audit)?;
         let clock = Arc::clone(&self.clock);
-        let rows = Rows::new(stats, &contract, Arc::clone(&sink), clock, self.refused_calls, now);
-        let recorder = GateRecorder::new(sink, rows, terms.limits.recent_records);
         let in_force = InForce::new(contract, ask);
+        let opened = &in_force.contract;
+        let rows = Rows::new(stats, opened, Arc::clone(&sink), clock, self.refused_calls, now);
+        let recorder = GateRecorder::new(sink, rows, terms.limits.recent_records);
         let progress = GateProgress::new(self.clock, now, in_force, self.definitions);
         let gate = ToolGate::from_parts(GateParts { terms, progress, recorder });
         if let Some(offered) = self.plan {

@@ -22,13 +22,30 @@ pub struct ToolCall<'a> {
     pub(crate) name: &'a str,
     pub(crate) args: SentArgs<'a>,
     pub(crate) ask: Option<&'a str>,
-    pub(crate) approvals: Vec<&'a str>,
+    pub(crate) approvals: Approvals<'a>,
     pub(crate) proposal: Option<&'a [u8]>,
     pub(crate) request_id: Option<&'a str>,
     pub(crate) plan_step: Option<u64>,
     pub(crate) plan_proof: Option<&'a [u8]>,
     pub(crate) denied: Option<CallDenial<'a>>,
     pub(crate) trace: Option<&'a str>,
+}
+
+/// Approval tokens of a call. Most calls have one at most, which needs no list.
+#[derive(Clone)]
+pub(crate) struct Approvals<'a> {
+    first: Option<&'a str>,
+    others: Vec<&'a str>,
+}
+
+impl<'a> Approvals<'a> {
+    pub(crate) fn len(&self) -> usize {
+        self.others.len().saturating_add(usize::from(self.first.is_some()))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a str> {
+        self.first.into_iter().chain(self.others.iter().copied())
+    }
 }
 
 /// Arguments as they come with a call.
@@ -153,7 +170,7 @@ impl<'a> ToolCall<'a> {
             name,
             args,
             ask: None,
-            approvals: Vec::new(),
+            approvals: Approvals { first: None, others: Vec::new() },
             proposal: None,
             request_id: None,
             plan_step: None,
@@ -173,7 +190,11 @@ impl<'a> ToolCall<'a> {
     /// Adds an approval token. May be called several times.
     #[must_use]
     pub fn approval(mut self, token: &'a str) -> Self {
-        self.approvals.push(token);
+        if self.approvals.first.is_none() {
+            self.approvals.first = Some(token);
+        } else {
+            self.approvals.others.push(token);
+        }
         self
     }
 

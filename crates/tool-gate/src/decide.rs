@@ -1,11 +1,13 @@
 //! The checks, top-down in the order of [`GateStep::ALL`]: steps 0 to 10, and a last look. Of step 0, only ids and names
 //! are read before step 1. Step 11, the record, is in `gate.rs`.
 
+use std::ptr;
+
 use countersign_action_proposal::SpentProposal;
 use countersign_approval_token::SpentApproval;
 use countersign_canonical_json::Canonical;
-use countersign_core::{CallFacts, Digest, ImpactClass, Timestamp, ToolId};
-use countersign_registry::{RegistryView, SessionContract};
+use countersign_core::{CallFacts, ClockError, Digest, ImpactClass, Timestamp, ToolId};
+use countersign_registry::{RegistryView, SessionContract, ToolRules};
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
@@ -24,6 +26,7 @@ use crate::steps::session::{check_agent, check_definition, disclosed_tool, liste
 use crate::steps::spend::{check_user_checks, spend};
 use crate::steps::summary::add_proposal;
 use crate::steps::{Deciding, ParsedCall, Subject};
+use crate::terms::InForce;
 
 /// A call that has passed steps 0 to 10.
 pub(crate) struct Cleared<'g> {
@@ -58,8 +61,8 @@ pub(crate) fn decide<'g>(
 ) -> Result<Cleared<'g>, Refusal> {
     let GateParts { terms, progress, recorder } = gate;
     let clock = &progress.clock;
-    let now = clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
-    findings.time = now;
+    let (now, reading) = clock.read().map_err(clock_unavailable)?;
+    (findings.time, findings.reading) = (now, Some(reading));
     if recorder.is_lost() {
         return Err(Refusal::new(
             RejectionCode::AuditUnavailable,
@@ -67,15 +70,15 @@ pub(crate) fn decide<'g>(
         ));
     }
     let mut steps = StepsTaken::start();
-    let names = steps.take(GateStep::Ids, read_ids(call, findings))?;
+    let names = steps.take(GateStep::Ids, read_ids(call, &recorder.rows, findings))?;
     let (in_force, view) = (progress.in_force(), terms.view(now));
     findings.registry_version = view.snapshot().version();
     let deciding = &mut Deciding { terms, in_force: &in_force, view: &view, now, call, findings };
-    let agent = check_agent(&terms.agent, &recorder.rows, &in_force.contract, &view, now);
+    let agent = check_agent(&recorder.rows, &in_force.contract, &view, now);
     let agent = steps.take(GateStep::Agent, agent)?;
     // why: only now, so that the arguments of an agent that may not call are neither read nor digested.
     let parsed = steps.take(GateStep::Read, read_call(deciding, names))?;
-    let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &parsed))?;
+    let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &recorder.rows, &parsed))?;
     deciding.findings.definition = progress.definition(&tool);
     steps.take(GateStep::Definition, check_definition(rules, deciding.findings.definition))?;
     deciding.findings.note_values(&terms.recorded, &tool, &parsed.args);
@@ -98,7 +101,10 @@ pub(crate) fn decide<'g>(
     let agreed = check_user_checks(terms, &subject, backing.impact)
         .and_then(|()| check_still_free(progress.plan.get(), step.as_ref()));
     steps.take(GateStep::HostChecks, agreed)?;
-    let spent = spend(clock, backing.proposal, approval, deciding.findings);
+    // why: the clock is read again only if the host's code, a store or a file may have taken a long time since.
+    let has_waited = backing.proposal.is_some() || !terms.checks.is_empty();
+    let time = if has_waited { None } else { Some(now) };
+    let spent = spend(clock, time, backing.proposal, approval, deciding.findings);
     let (proposal, approval) = steps.take(GateStep::Spend, spent)?;
     let basis = CallBasis {
         version: view.snapshot().version(),
@@ -107,9 +113,21 @@ pub(crate) fn decide<'g>(
         has_proposal: proposal.is_some(),
         ends: in_force.contract.expires(),
     };
-    steps.take(GateStep::LastLook, last_look(gate, &facts.tool, &basis, deciding.findings))?;
+    let has_waited = has_waited || approval.is_some() || recorder.rows.stats.store().is_some();
+    let before = FirstLook { in_force: &in_force, view: &view, now, rules, has_waited };
+    steps.take(GateStep::LastLook, last_look(gate, &facts.tool, &basis, &before, deciding.findings))?;
     steps.end()?;
     Ok(Cleared { facts, args, impact: backing.impact, approval, proposal, reservation, step, basis })
+}
+
+/// Inputs and results of steps 1 and 2.
+struct FirstLook<'d> {
+    in_force: &'d InForce,
+    view: &'d RegistryView,
+    now: Timestamp,
+    rules: &'d ToolRules,
+    /// Whether a long time may have passed since.
+    has_waited: bool,
 }
 
 /// Repeats steps 1 and 2 right before the record: user checks and stores may have taken a long time.
@@ -117,17 +135,48 @@ fn last_look(
     gate: &GateParts,
     tool: &ToolId,
     basis: &CallBasis,
+    before: &FirstLook<'_>,
     findings: &mut Findings,
 ) -> Result<(), Refusal> {
     let GateParts { terms, progress, .. } = gate;
-    let now =
-        progress.clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    let now = if before.has_waited { progress.clock.now().map_err(clock_unavailable)? } else { before.now };
     let (in_force, view) = (progress.in_force(), terms.view(now));
     findings.time = now;
-    check_still_stands(gate, &in_force.contract, tool, basis, &view, now).map_err(|refusal| {
+    let is_same =
+        ptr::eq::<InForce>(&**in_force, before.in_force) && ptr::eq::<RegistryView>(&*view, before.view);
+    let stands = if is_same && now == before.now {
+        // why: the same contract, registry and time give the same answers.
+        check_standing_and_definition(gate, before.rules, tool, now)
+    } else {
+        check_still_stands(gate, &in_force.contract, tool, basis, &view, now)
+    };
+    stands.map_err(|refusal| {
         findings.registry_version = view.snapshot().version();
         refusal.meanwhile(findings.used)
     })
+}
+
+/// Repeats what can change under the same contract, registry and time.
+fn check_standing_and_definition(
+    gate: &GateParts,
+    rules: &ToolRules,
+    tool: &ToolId,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    check_not_lost(gate)?;
+    gate.recorder.rows.check(now)?;
+    check_definition(rules, gate.progress.definition(tool))
+}
+
+fn check_not_lost(gate: &GateParts) -> Result<(), Refusal> {
+    if gate.recorder.is_lost() {
+        return Err(Refusal::new(RejectionCode::AuditUnavailable, "an outcome could not be recorded"));
+    }
+    Ok(())
+}
+
+fn clock_unavailable(_: ClockError) -> Refusal {
+    Refusal::new(RejectionCode::Internal, "the time cannot be told")
 }
 
 /// Repeats steps 1 and 2 for a call that has passed both before. Under another registry, the tool's entry must be the
@@ -141,11 +190,9 @@ pub(crate) fn check_still_stands(
     view: &RegistryView,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    let GateParts { terms, progress, recorder } = gate;
-    if recorder.is_lost() {
-        return Err(Refusal::new(RejectionCode::AuditUnavailable, "an outcome could not be recorded"));
-    }
-    check_agent(&terms.agent, &recorder.rows, contract, view, now)?;
+    let GateParts { progress, recorder, .. } = gate;
+    check_not_lost(gate)?;
+    check_agent(&recorder.rows, contract, view, now)?;
     let rules = listed_tool(contract, view, tool)?;
     check_definition(rules, progress.definition(tool))?;
     let code = if view.snapshot().version() == basis.version {

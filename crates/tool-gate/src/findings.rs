@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use countersign_action_proposal::{ActionProposal, VerifiedEvidence, VerifiedProposal};
 use countersign_approval_token::Approval;
 use countersign_audit_log::{
@@ -5,7 +7,9 @@ use countersign_audit_log::{
 };
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::PlanRoot;
-use countersign_core::{Digest, ImpactClass, OperatorId, RequestId, Timestamp, TokenId, ToolId};
+use countersign_core::{
+    CallId, Digest, ImpactClass, OperatorId, RequestId, ServerName, Timestamp, TokenId, ToolId, ToolName,
+};
 use countersign_signals::Probe;
 
 use crate::call::{ARGS_RECIPE, CallDenial, ToolCall};
@@ -20,10 +24,15 @@ use crate::terms::GateTerms;
 /// Findings about a call during its decision, for its record.
 pub(crate) struct Findings {
     pub(crate) time: Timestamp,
+    /// Reading of the clock for this decision; `None` if it failed.
+    pub(crate) reading: Option<u64>,
     pub(crate) registry_version: u64,
+    /// Id and names of the call, once they are read.
+    pub(crate) call_id: Option<CallId>,
     pub(crate) request_id: Option<RequestId>,
-    /// The tool that the call means, once it is known.
-    pub(crate) tool: Option<ToolId>,
+    /// Server of the tool, as the call named it or as the contract has it.
+    pub(crate) server: Option<ServerName>,
+    pub(crate) name: Option<ToolName>,
     pub(crate) definition: Option<Digest>,
     pub(crate) args: Option<Digest>,
     pub(crate) impact: Option<ImpactClass>,
@@ -51,9 +60,12 @@ impl Findings {
             |settings: &ProposalSettings| Box::new(ProposalRecord::new(settings.verifier.profile().as_str()));
         Self {
             time,
+            reading: None,
             registry_version,
+            call_id: None,
             request_id: None,
-            tool: None,
+            server: None,
+            name: None,
             definition: None,
             args: None,
             impact: None,
@@ -73,12 +85,14 @@ impl Findings {
         self.approval.as_ref().filter(|_| self.used.approval).map(|(id, _)| id)
     }
 
-    /// Returns the tool as the call named it, with `?` for a missing server.
-    pub(crate) fn recorded_tool(&self, call: &ToolCall<'_>) -> RecordedTool {
-        match &self.tool {
-            Some(tool) => RecordedTool::from(tool),
-            None => RecordedTool::new(call.server.unwrap_or("?"), call.name),
-        }
+    /// Returns `true` if an approval of the call was verified.
+    pub(crate) const fn has_approval(&self) -> bool {
+        self.approval.is_some()
+    }
+
+    /// Returns the tool that the call named; `None` if the names are not well formed, or if the server is unknown.
+    pub(crate) fn tool(&self) -> Option<ToolId> {
+        Some(ToolId::from_names(self.server.clone()?, self.name.clone()?))
     }
 
     pub(crate) fn note_approval(&mut self, approval: &Approval) {
@@ -139,9 +153,8 @@ impl Findings {
 
     /// Returns the answer in the form that the signals count.
     pub(crate) fn probe(&self, refused: Option<RejectionCode>) -> Option<Probe> {
-        probe_of(refused, self.approval.is_some(), || {
-            let tool = self.tool.as_ref()?;
-            Some(call_key(tool.server().as_str(), tool.name().as_str(), self.args?))
+        probe_of(refused, self.has_approval(), || {
+            Some(call_key(self.server.as_ref()?.as_str(), self.name.as_ref()?.as_str(), self.args?))
         })
     }
 
@@ -154,25 +167,30 @@ impl Findings {
         terms: &GateTerms,
         call: &ToolCall<'_>,
         code: RejectionCode,
-        reason: &str,
+        reason: Cow<'static, str>,
     ) -> CallRecord {
         let mut record = self.into_record(terms, call, Verdict::Reject);
-        record.code = Some(code.as_str().into());
+        record.code = Some(Escaped::fixed(code.as_str()));
         record.reason = (!reason.is_empty()).then(|| reason.into());
         record
     }
 
+    /// A server that is not named is recorded as `?`.
     fn into_record(self, terms: &GateTerms, call: &ToolCall<'_>, verdict: Verdict) -> CallRecord {
-        let tool = self.recorded_tool(call);
-        let mut record = terms.entry(self.time, call.call_id, tool, verdict, self.registry_version);
+        let call_id = self.call_id.map_or_else(|| call.call_id.into(), Escaped::from);
+        let named = || call.server.map_or_else(|| Escaped::fixed("?"), Escaped::new);
+        let server = self.server.map_or_else(named, Escaped::from);
+        let name = self.name.map_or_else(|| call.name.into(), Escaped::from);
+        let tool = RecordedTool::new(server, name);
+        let mut record = terms.entry(self.time, call_id, tool, verdict, self.registry_version);
         record.request_id = self.request_id;
         record.trace = call.trace.filter(|text| is_traceparent(text)).map(Escaped::new);
         record.values = self.values;
         record.denied_by = self.denied_by;
         record.definition = self.definition;
         record.args = self.args;
-        record.args_recipe = self.args.map(|_| ARGS_RECIPE.as_str().into());
-        record.impact = self.impact.map(|impact| Escaped::new(impact.as_str()));
+        record.args_recipe = self.args.map(|_| Escaped::fixed(ARGS_RECIPE.as_str()));
+        record.impact = self.impact.map(|impact| Escaped::fixed(impact.as_str()));
         record.ask_restated = self.ask_restated;
         record.plan = self.plan.map(|root| root.digest());
         record.plan_step = self.plan_step;

@@ -83,12 +83,16 @@ impl ToolGate {
             Ok(cleared) => cleared,
             Err(refusal) => return Err(self.parts.refuse(call, findings, refusal, desk)),
         };
-        let (time, used, probe) = (findings.time, findings.used, findings.probe(None));
+        // why: an approval concerns a signal only if a call was asked about, and the key of a call is a digest.
+        let is_probe = findings.has_approval() && recorder.rows.has_asked();
+        let probe = if is_probe { findings.probe(None) } else { None };
+        let (time, used) = (findings.time, findings.used);
         // why: earlier refusals are recorded before this acceptance, so that a replayed alarm sees their order.
         let summed = recorder.rows.refused.write(time).map_err(drop);
         let Ok(sequence) = summed.and_then(|()| recorder.record(findings.accepted(terms, call))) else {
             let spent = approval.as_ref().map(SpentApproval::token_id);
-            let rejection = self.parts.refuse_unrecorded(call.call_id, time, Some(&facts.tool), spent);
+            let call_id = facts.call_id.clone().into();
+            let rejection = self.parts.refuse_unrecorded(call_id, time, Some(&facts.tool), spent);
             return Err(Rejection { used, ..rejection });
         };
         self.parts.count(time, None, Some(&facts.tool), probe);
@@ -177,9 +181,10 @@ impl ToolGate {
     pub fn may_call(&self) -> bool {
         let GateParts { terms, progress, recorder } = &*self.parts;
         let (contract, view) = (&progress.in_force().contract, terms.registry.view());
-        progress.clock.now().is_ok_and(|now| {
-            !recorder.is_lost() && check_agent(&terms.agent, &recorder.rows, contract, &view, now).is_ok()
-        })
+        progress
+            .clock
+            .now()
+            .is_ok_and(|now| !recorder.is_lost() && check_agent(&recorder.rows, contract, &view, now).is_ok())
     }
 
     /// Notes the current definition of a tool, by recipe `tool-def-1`. If the registry pins a definition, calls are

@@ -55,6 +55,7 @@ mod snapshot;
 mod stats;
 mod steps;
 mod terms;
+mod used_tools;
 mod user_check;
 
 #[cfg(test)]

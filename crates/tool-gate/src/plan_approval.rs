@@ -109,7 +109,7 @@ pub(crate) fn plan_entry(
 ) -> CallRecord {
     let id = root.map_or_else(|| NO_ROOT.to_owned(), |root| root.to_string());
     let tool = RecordedTool::new(PLAN_TOOL.0, what);
-    let mut record = terms.entry(time, &id, tool, verdict, registry_version);
+    let mut record = terms.entry(time, id.as_str(), tool, verdict, registry_version);
     record.plan = root;
     record.about_plan = true;
     record

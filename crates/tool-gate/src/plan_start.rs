@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use countersign_approval_token::Partial;
 use countersign_audit_log::{CallRecord, OutcomeKind, Verdict};
 use countersign_canonical_json::{Canonical, Limits, read};
 use countersign_committed_plan::{Plan, PlanContext, PlanRoot, PlanUseError, Step};
 use countersign_core::{CallId, Timestamp, ToolId};
-use countersign_registry::RegistryView;
+use countersign_registry::{BorrowedView, RegistryView};
 
 use crate::accepted::InFlight;
 use crate::call::ARGS_RECIPE;
@@ -228,8 +229,8 @@ enum Next<'g> {
 /// Facts about a plan to be started or amended, for its record.
 struct PlanChange<'g> {
     inner: &'g Arc<GateParts>,
-    terms: Arc<InForce>,
-    view: Arc<RegistryView>,
+    terms: Guard<Arc<InForce>>,
+    view: BorrowedView,
     now: Timestamp,
     args: Option<Canonical>,
     root: Option<PlanRoot>,
@@ -241,7 +242,7 @@ struct PlanChange<'g> {
 impl<'g> PlanChange<'g> {
     fn new(inner: &'g Arc<GateParts>) -> Self {
         let (terms, view, now) =
-            (inner.progress.in_force(), inner.terms.registry.view(), inner.progress.clock.latest());
+            (inner.progress.in_force(), inner.terms.registry.borrow_view(), inner.progress.clock.latest());
         Self { inner, terms, view, now, args: None, root: None, approval: None, reason: None }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use countersign_core::{Clock, ClockError, Digest, Timestamp, ToolId};
 use parking_lot::{Mutex, RwLock};
 
@@ -41,9 +41,18 @@ impl Clock for SessionClock {
 impl SessionClock {
     /// Returns the time, never earlier than before.
     pub(crate) fn now(&self) -> Result<Timestamp, ClockError> {
+        self.read().map(|(time, _)| time)
+    }
+
+    /// Returns the time, never earlier than before, and the reading of the clock in milliseconds.
+    pub(crate) fn read(&self) -> Result<(Timestamp, u64), ClockError> {
         let now = self.clock.now()?;
-        let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
-        Ok(Timestamp::from_millis(latest).unwrap_or(now))
+        let reading = now.as_millis();
+        if self.latest.load(Ordering::SeqCst) == reading {
+            return Ok((now, reading));
+        }
+        let latest = self.latest.fetch_max(reading, Ordering::SeqCst).max(reading);
+        Ok((Timestamp::from_millis(latest).unwrap_or(now), reading))
     }
 
     /// Returns the latest time seen, without reading the clock.
@@ -75,8 +84,8 @@ impl GateProgress {
 
     /// Returns the contract and pinned goal in force. Load them before the [view](crate::terms::GateTerms::view) of the
     /// registry: a renewal can bring those of a later registry.
-    pub(crate) fn in_force(&self) -> Arc<InForce> {
-        self.in_force.load_full()
+    pub(crate) fn in_force(&self) -> Guard<Arc<InForce>> {
+        self.in_force.load()
     }
 
     /// Replaces contract and pinned goal. Deletes the definitions of tools that the new contract does not disclose,

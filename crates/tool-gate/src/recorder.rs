@@ -30,7 +30,7 @@ pub(crate) struct GateRecorder {
 #[derive(Debug, Default)]
 struct RecentAnswers {
     records: VecDeque<CallRecord>,
-    undisclosed: VecDeque<String>,
+    undisclosed: VecDeque<RecordedTool>,
 }
 
 impl GateRecorder {
@@ -63,12 +63,12 @@ impl GateRecorder {
         }
     }
 
-    pub(crate) fn remember_undisclosed(&self, tool: &RecordedTool) {
+    pub(crate) fn remember_undisclosed(&self, tool: RecordedTool) {
         let mut recent = self.recent.lock();
         if recent.undisclosed.len() == RECENT_NAMES {
             recent.undisclosed.pop_front();
         }
-        recent.undisclosed.push_back(format!("{}:{}", tool.server, tool.name));
+        recent.undisclosed.push_back(tool);
     }
 
     /// Returns the last decisions, oldest first.
@@ -77,9 +77,10 @@ impl GateRecorder {
     }
 
     pub(crate) fn attempted_undisclosed(&self) -> UndisclosedAttempts {
+        let recent: Vec<_> = self.recent.lock().undisclosed.iter().cloned().collect();
         UndisclosedAttempts {
             count: self.rows.session.rejected_with(RejectionCode::UndisclosedTool),
-            recent: self.recent.lock().undisclosed.iter().cloned().collect(),
+            recent: recent.iter().map(|tool| format!("{}:{}", tool.server, tool.name)).collect(),
         }
     }
 

@@ -1,6 +1,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_audit_log::{
     AuditError, AuditSink, CallRecord, Escaped, Record, RecordedTool, RefusedRecord, RefusedRow,
@@ -81,6 +81,9 @@ pub struct Refusals {
     clock: Option<Arc<dyn Clock>>,
     /// Last reading of the clock, in milliseconds.
     latest: AtomicU64,
+    /// Whether a sum waits or is being recorded. Written under the lock of `sums`; cleared only under that of `writing`,
+    /// too.
+    has_sum: AtomicBool,
     sums: Mutex<Sums>,
     /// Held while a sum is recorded: an entry that follows the sum is recorded after it.
     writing: Mutex<()>,
@@ -101,6 +104,30 @@ struct Sums {
     due: u64,
     /// Start of the present count of names, in milliseconds, and the number of names kept since.
     names: (u64, usize),
+}
+
+/// A name that no registry lists, of a tool or of a method.
+#[derive(Clone, Copy)]
+enum MadeUp<'a> {
+    Method(&'a str),
+    Tool(&'a str, &'a str),
+}
+
+impl MadeUp<'_> {
+    fn text(self) -> Escaped<256> {
+        match self {
+            Self::Method(name) => Escaped::new(name),
+            Self::Tool(server, name) => Escaped::new(&format!("{server}:{name}")),
+        }
+    }
+
+    /// Returns `true` if a kept name is this one. A name that was escaped or cut is taken for another one.
+    fn is(self, kept: &str) -> bool {
+        match self {
+            Self::Method(name) => kept == name,
+            Self::Tool(server, name) => kept.split_once(':') == Some((server, name)),
+        }
+    }
 }
 
 /// Tokens in thousandths: at one token a second, the gain of a millisecond.
@@ -135,7 +162,8 @@ impl Refusals {
         rate: RefusalRate,
     ) -> Self {
         let (summed, sums, writing) = (Summed::default(), Mutex::default(), Mutex::default());
-        Self { sink, session, agent, rate, summed, clock: None, latest: AtomicU64::new(0), sums, writing }
+        let (latest, has_sum) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { sink, session, agent, rate, summed, clock: None, latest, has_sum, sums, writing }
     }
 
     /// Measures rates and sums by this clock. The recorded time stands still after the clock was ahead.
@@ -155,8 +183,13 @@ impl Refusals {
     /// Returns `true` if a refusal gets an entry of its own. Otherwise, [`add`](Self::add) it.
     #[must_use]
     pub fn takes(&self, now: Timestamp) -> bool {
-        let now = self.reading(now);
-        self.sums.lock().bucket.takes(self.rate, now, 1)
+        self.takes_at(self.reading(now))
+    }
+
+    /// As [`takes`](Self::takes), by a reading of the clock that was made for this refusal.
+    pub(crate) fn takes_at(&self, reading: u64) -> bool {
+        self.latest.store(reading, Ordering::SeqCst);
+        self.sums.lock().bucket.takes(self.rate, reading, 1)
     }
 
     /// Returns `true` if a refusal that asks a person for an approval gets an entry of its own. Those have a bucket of
@@ -170,9 +203,14 @@ impl Refusals {
 
     /// Adds a refusal to the sum. `made_up` is a name that no registry lists.
     pub fn add(&self, now: Timestamp, row: RefusedRow, made_up: Option<&str>) {
+        self.add_row(now, row, made_up.map(MadeUp::Method));
+    }
+
+    fn add_row(&self, now: Timestamp, row: RefusedRow, made_up: Option<MadeUp<'_>>) {
         self.summed.count();
         let reading = self.reading(now);
         let mut sums = self.sums.lock();
+        self.has_sum.store(true, Ordering::SeqCst);
         let Sums { sum, failed, number, due, names, .. } = &mut *sums;
         let sum = sum.get_or_insert_with(|| {
             if failed.is_none() {
@@ -190,26 +228,30 @@ impl Refusals {
                 *names = (reading, 0);
             }
             let before = sum.names.len();
-            sum.add_made_up(1, (names.1 < NAMES).then(|| Escaped::new(name)));
+            let is_new = names.1 < NAMES && !sum.names.iter().any(|kept| name.is(kept.as_str()));
+            sum.add_made_up(1, is_new.then(|| name.text()));
             names.1 = names.1.saturating_add(sum.names.len().saturating_sub(before));
         }
     }
 
     /// Adds a refused decision to the sum. `known` is its tool, if a registry lists it.
     pub fn add_call(&self, call: &CallRecord, known: Option<RecordedTool>) {
-        let mut row = RefusedRow::new(call.code.as_ref().map_or("", |code| code.as_str()));
+        let mut row = RefusedRow::new(call.code.clone().unwrap_or_else(|| Escaped::fixed("")));
         row.about_plan = call.about_plan;
         let RecordedTool { server, name, .. } = &call.tool;
         // A call that could not be read names no tool.
         let is_made_up = known.is_none() && !call.about_plan && name.as_str() != "?";
-        let made_up = is_made_up.then(|| format!("{server}:{name}"));
+        let made_up = is_made_up.then(|| MadeUp::Tool(server.as_str(), name.as_str()));
         row.tool = if call.about_plan { Some(call.tool.clone()) } else { known };
-        self.add(call.time, row, made_up.as_deref());
+        self.add_row(call.time, row, made_up);
     }
 
     /// Returns `true` if a sum is due.
     #[must_use]
     pub fn is_due(&self, now: Timestamp) -> bool {
+        if !self.has_sum.load(Ordering::SeqCst) {
+            return false;
+        }
         let now = self.reading(now);
         self.sums.lock().is_due(now)
     }
@@ -221,12 +263,19 @@ impl Refusals {
     /// # Errors
     /// [`AuditError`] of the sink.
     pub fn write(&self, now: Timestamp) -> Result<(), AuditError> {
+        if !self.has_sum.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let _writing = self.writing.lock();
         // why: no loop. A flood that continues meanwhile fills the next sum, which has a due time of its own.
         if let Some(failed) = self.take_failed() {
             self.record(failed, now)?;
         }
-        self.take(now).map_or(Ok(()), |sum| self.record(sum, now))
+        self.take(now).map_or(Ok(()), |sum| self.record(sum, now))?;
+        let sums = self.sums.lock();
+        // why: until here other threads wait, so that their entries follow the sum.
+        self.has_sum.store(sums.sum.is_some() || sums.failed.is_some(), Ordering::SeqCst);
+        Ok(())
     }
 
     fn record(&self, mut sum: RefusedRecord, now: Timestamp) -> Result<(), AuditError> {
@@ -262,7 +311,7 @@ impl Refusals {
     }
 
     /// Reads the clock, which goes back when the recorded time stands still. A failed reading returns the last one.
-    fn reading(&self, now: Timestamp) -> u64 {
+    pub(crate) fn reading(&self, now: Timestamp) -> u64 {
         let Some(clock) = &self.clock else { return now.as_millis() };
         // The clock is the host's and may panic.
         match catch_unwind(AssertUnwindSafe(|| clock.now())) {

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_audit_log::{CallRecord, ProposalRecord, RecordedTool};
+use countersign_audit_log::{CallRecord, Escaped, ProposalRecord, RecordedTool};
 use countersign_core::{ServerName, Timestamp, TokenId, ToolId, ToolName};
 use countersign_signals::Probe;
 
@@ -22,15 +22,12 @@ impl GateParts {
         refusal: Refusal,
         desk: Option<&dyn ApprovalDesk>,
     ) -> Rejection {
-        let (time, call_id, named) = (findings.time, call.call_id, findings.recorded_tool(call));
+        let refused = &self.recorder.rows.refused;
+        let (time, reading) = (findings.time, findings.reading);
         let (used, probe) = (findings.used, findings.probe(Some(refusal.code)));
-        let spent = findings.spent_approval().cloned();
-        let tool = findings.tool.clone().or_else(|| self.meant(&named));
+        let (spent, tool) = (findings.spent_approval().cloned(), self.meant(&findings, call));
         let Refusal { mut code, mut reason, mut approval_request, halted } = refusal;
-        if code == RejectionCode::UndisclosedTool {
-            self.recorder.remember_undisclosed(&named);
-        }
-        let asks = approval_request.is_some() && self.recorder.rows.refused.takes_question(time);
+        let asks = approval_request.is_some() && refused.takes_question(time);
         let filed = match (desk, &approval_request) {
             (Some(desk), Some(request)) if asks => Some(file(desk, request)),
             _ => None,
@@ -41,7 +38,11 @@ impl GateParts {
                 (code, reason, approval_request) = (other, text.into(), None);
             }
         }
-        let record = findings.rejected(&self.terms, call, code, &reason);
+        let record = findings.rejected(&self.terms, call, code, reason);
+        let call_id = record.call_id.clone();
+        if code == RejectionCode::UndisclosedTool {
+            self.recorder.remember_undisclosed(record.tool.clone());
+        }
         // A refusal without a question counts among the others.
         let is_question = asks && approval_request.is_some();
         // why: a used ticket and a person's denial are recorded nowhere else.
@@ -52,7 +53,8 @@ impl GateParts {
             || record.proposal.as_deref().is_some_and(takes_use);
         let is_own = is_question
             || is_lasting
-            || (approval_request.is_none() && self.recorder.rows.refused.takes(time));
+            || (approval_request.is_none()
+                && refused.takes_at(reading.unwrap_or_else(|| refused.reading(time))));
         let Ok(sequence) = self.record_or_sum(record, tool.as_ref(), is_own) else {
             if let (Some(desk), Some(Ok(())), Some(request)) = (desk, filed, &approval_request) {
                 // The host's desk may panic.
@@ -62,9 +64,9 @@ impl GateParts {
             return Rejection { used, ..rejection };
         };
         self.count(time, Some(code), tool.as_ref(), probe);
-        if self.recorder.rows.refused.is_due(time) {
+        if refused.is_due(time) {
             // If this fails, the sum is kept; no answer depends on it.
-            let _ = self.recorder.rows.refused.write(time);
+            let _ = refused.write(time);
         }
         // Every question has an entry: beyond the rate, no question is filed.
         let approval_request = approval_request.filter(|_| sequence.is_some());
@@ -105,23 +107,28 @@ impl GateParts {
         let call = ToolCall::by_name(call_id, name, b"");
         let mut findings = self.findings();
         // The clock is the host's, and may panic.
-        let now = catch_unwind(AssertUnwindSafe(|| self.progress.clock.now()));
-        findings.time = now.ok().and_then(Result::ok).unwrap_or(findings.time);
+        let read = catch_unwind(AssertUnwindSafe(|| self.progress.clock.read()));
+        if let Ok(Ok((time, reading))) = read {
+            (findings.time, findings.reading) = (time, Some(reading));
+        }
         self.refuse(&call, findings, Refusal::new(code, reason.to_owned()), None)
     }
 
     /// Returns the tool that a refused call may have meant; used only for counting.
-    pub(crate) fn meant(&self, tool: &RecordedTool) -> Option<ToolId> {
-        let name = ToolName::new(tool.name.as_str()).ok()?;
-        if tool.server.as_str() == "?" {
-            return only_tool(self.progress.in_force().contract.tools(), &name).cloned();
+    fn meant(&self, findings: &Findings, call: &ToolCall<'_>) -> Option<ToolId> {
+        if let Some(tool) = findings.tool() {
+            return Some(tool);
         }
-        Some(ToolId::from_names(ServerName::new(tool.server.as_str()).ok()?, name))
+        let name = findings.name.clone().or_else(|| ToolName::new(call.name).ok())?;
+        match call.server {
+            None | Some("?") => only_tool(self.progress.in_force().contract.tools(), &name).cloned(),
+            Some(server) => Some(ToolId::from_names(ServerName::new(server).ok()?, name)),
+        }
     }
 
     pub(crate) fn refuse_unrecorded(
         &self,
-        call_id: &str,
+        call_id: Escaped<256>,
         time: Timestamp,
         tool: Option<&ToolId>,
         spent: Option<&TokenId>,
@@ -139,7 +146,8 @@ impl GateParts {
         tool: Option<&ToolId>,
         probe: Option<Probe>,
     ) {
-        self.recorder.rows.count(time, refused, tool, probe, &self.terms.registry);
+        let in_force = self.progress.in_force();
+        self.recorder.rows.count(time, refused, tool, probe, (&in_force.contract, &self.terms.registry));
     }
 }
 

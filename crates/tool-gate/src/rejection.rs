@@ -22,7 +22,7 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    pub(crate) fn new(code: RejectionCode, call_id: &str, sequence: Option<u64>) -> Self {
+    pub(crate) fn new(code: RejectionCode, call_id: impl Into<Escaped<256>>, sequence: Option<u64>) -> Self {
         Self {
             code,
             call_id: call_id.into(),

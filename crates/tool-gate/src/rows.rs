@@ -1,10 +1,10 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_audit_log::{AuditSink, Record, Signal, SignalRecord};
-use countersign_core::{AgentId, Clock, SessionId, Timestamp, ToolId};
+use countersign_core::{AgentId, Clock, IdError, ServerName, SessionId, Timestamp, ToolId};
 use countersign_registry::{CapabilityRegistry, SessionContract};
 use countersign_signals::{Probe, SignalRule};
 use parking_lot::Mutex;
@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use crate::agent_row::{AgentRow, standing_after};
 use crate::code::RejectionCode;
 use crate::counts::Counts;
-use crate::metrics::AnswerMetrics;
 use crate::refusals::{RefusalRate, Refusals};
 use crate::rejection::Refusal;
 use crate::snapshot::Standing;
 use crate::stats::CallStats;
+use crate::used_tools::{UsedTool, UsedTools};
 
 /// Maximum number of signals that wait to be recorded. They add up if an agent is released again and again while its
 /// record fails.
@@ -30,7 +30,9 @@ pub(crate) struct Rows {
     agent: Followed,
     /// Agents of the sessions that led to this one.
     ancestors: Vec<Followed>,
-    disclosed: BTreeMap<ToolId, (Arc<Counts>, Arc<AnswerMetrics>)>,
+    /// The contract that the session began with. Its tools have rows of their own.
+    opened: Arc<SessionContract>,
+    pub(crate) used: UsedTools,
     /// Refusals without an entry of their own.
     pub(crate) refused: Refusals,
     signals: RaisedSignals,
@@ -58,7 +60,7 @@ struct Followed {
 impl Rows {
     pub(crate) fn new(
         stats: Arc<CallStats>,
-        contract: &SessionContract,
+        contract: &Arc<SessionContract>,
         sink: Arc<dyn AuditSink>,
         clock: Arc<dyn Clock>,
         rate: RefusalRate,
@@ -68,8 +70,10 @@ impl Rows {
         agent.row.metrics.session_started(now);
         let ancestors =
             contract.ancestors().iter().map(|agent| Followed::new(stats.agent_row(agent))).collect();
-        let rows = |tool: &ToolId| (stats.tool_row(tool), agent.row.metrics.tool(tool));
-        let disclosed = contract.tools().iter().map(|tool| (tool.clone(), rows(tool))).collect();
+        for tool in contract.tools() {
+            stats.tool_row(tool);
+            agent.row.metrics.tool(tool);
+        }
         let (session, of) = (contract.session().clone(), contract.agent().clone());
         let refused = Refusals::new(Arc::clone(&sink), session, Some(of), rate)
             .timed_by(Arc::clone(&clock))
@@ -80,8 +84,8 @@ impl Rows {
             is_waiting: AtomicBool::new(false),
             waiting: Mutex::default(),
         };
-        let session = Counts::default();
-        Self { stats, session, agent, ancestors, disclosed, refused, signals, sink, clock }
+        let (session, opened, used) = (Counts::in_one_part(), Arc::clone(contract), UsedTools::default());
+        Self { stats, session, agent, ancestors, opened, used, refused, signals, sink, clock }
     }
 
     /// Returns sums of the session's refused messages that are not calls.
@@ -116,21 +120,46 @@ impl Rows {
         }
     }
 
-    /// Counts one answer, once in each row. `tool` is the tool that the call means; it may be a made-up name.
+    /// Returns `true` if a signal counts a call that was not approved yet.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.agent.row.has_asked()
+    }
+
+    /// Returns the name of a server, without a copy if the session's first contract has tools of it.
+    pub(crate) fn server(&self, name: &str) -> Result<ServerName, IdError> {
+        let mut known = self.opened.tools().iter().map(ToolId::server);
+        known
+            .find(|known| known.as_str() == name)
+            .map_or_else(|| ServerName::new(name), |known| Ok(known.clone()))
+    }
+
+    /// Returns the row of a tool that the session's first contract or the one in force discloses.
+    fn use_tool(&self, tool: &ToolId, contract: &SessionContract) -> Option<Arc<UsedTool>> {
+        let used = self.used.find(tool.server().as_str(), tool.name().as_str());
+        if used.is_some() || !(self.opened.discloses(tool) || contract.discloses(tool)) {
+            return used;
+        }
+        let id = tool.detached();
+        let (counts, metrics) = (self.stats.tool_row(&id), self.agent.row.metrics.tool(&id));
+        Some(self.used.add(UsedTool { id, counts, metrics }))
+    }
+
+    /// Counts one answer, once in each row. `tool` is the tool that the call means; it may be a made-up name. `contract` is
+    /// the one in force.
     pub(crate) fn count(
         &self,
         time: Timestamp,
         refused: Option<RejectionCode>,
         tool: Option<&ToolId>,
         probe: Option<Probe>,
-        registry: &CapabilityRegistry,
+        (contract, registry): (&SessionContract, &CapabilityRegistry),
     ) {
         self.session.count(time, refused);
         let raised = self.agent.row.count(time, refused, probe);
         self.stats.overall().count(time, refused);
-        if let Some((row, metrics)) = tool.and_then(|tool| self.disclosed.get(tool)) {
-            row.count(time, refused);
-            metrics.count(refused);
+        if let Some(used) = tool.and_then(|tool| self.use_tool(tool, contract)) {
+            used.counts.count(time, refused);
+            used.metrics.count(refused);
         } else if let Some(tool) = tool.filter(|tool| registry.current().tool(tool).is_some()) {
             self.stats.tool_row(tool).count(time, refused);
             self.agent.row.metrics.tool(tool).count(refused);
@@ -152,7 +181,7 @@ impl Rows {
 
     /// Returns `true` if the session or the registry has the tool.
     pub(crate) fn knows(&self, tool: &ToolId, registry: &CapabilityRegistry) -> bool {
-        self.disclosed.contains_key(tool) || registry.current().tool(tool).is_some()
+        self.opened.discloses(tool) || registry.current().tool(tool).is_some()
     }
 }
 

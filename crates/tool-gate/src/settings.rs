@@ -62,6 +62,11 @@ impl ApprovalSettings {
         Self { keys, spent, audience, verify: VerifyTerms::default() }
     }
 
+    /// Copies the text that each decision clones.
+    pub(crate) fn detached(self) -> Self {
+        Self { audience: self.audience.detached(), ..self }
+    }
+
     /// Sets by how much an approver's clock may be ahead of the gate's.
     #[must_use]
     pub const fn skew(mut self, skew: Millis) -> Self {

@@ -321,6 +321,9 @@ impl CallStats {
 
     /// Makes a row for the tool. Use it only for tools that the registry lists.
     pub(crate) fn tool_row(&self, tool: &ToolId) -> Arc<Counts> {
+        if let Some(row) = self.tools.get(tool) {
+            return Arc::clone(row.value());
+        }
         Arc::clone(self.tools.entry(tool.clone()).or_default().value())
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use countersign_audit_log::{CallRecord, RecordedTool, SessionRecord, Verdict};
+use countersign_audit_log::{CallRecord, Escaped, RecordedTool, SessionRecord, Verdict};
 use countersign_committed_plan::OnBreach;
 use countersign_core::{AgentId, CallFacts, CallId, Digest, Millis, Principal, SessionId, Timestamp, ToolId};
 use countersign_pinned_ask::PinnedAsk;
-use countersign_registry::{AgentEntry, CapabilityRegistry, RegistryView, SessionContract};
+use countersign_registry::{AgentEntry, BorrowedView, CapabilityRegistry, SessionContract};
 
 use crate::call::ARGS_RECIPE;
 use crate::recorded_fields::RecordedFields;
@@ -71,9 +71,9 @@ impl InForce {
 
 impl GateTerms {
     /// Returns the registry in force. A registry that follows its file is loaded first if the file has changed.
-    pub(crate) fn view(&self, now: Timestamp) -> Arc<RegistryView> {
+    pub(crate) fn view(&self, now: Timestamp) -> BorrowedView {
         self.registry.refresh(now);
-        self.registry.view()
+        self.registry.borrow_view()
     }
 
     /// Combines the session's facts with those of a call, or of a plan as its approval binds it.
@@ -101,7 +101,7 @@ impl GateTerms {
     pub(crate) fn entry(
         &self,
         time: Timestamp,
-        call_id: &str,
+        call_id: impl Into<Escaped<256>>,
         tool: RecordedTool,
         verdict: Verdict,
         registry_version: u64,

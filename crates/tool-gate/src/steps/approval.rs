@@ -40,7 +40,7 @@ pub(crate) fn check_approval<'d>(
         return Err(Refusal::new(RejectionCode::ApprovalRequired, "this gate takes no approvals"));
     };
     let mut refusal = Refusal::new(RejectionCode::ApprovalRequired, "no approval came with the call");
-    for text in &call.approvals {
+    for text in call.approvals.iter() {
         match verify_one(text, settings, settings.verify.partial, facts, view, *now) {
             Ok(approval) => {
                 findings.note_approval(&approval);

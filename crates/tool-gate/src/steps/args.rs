@@ -33,7 +33,9 @@ pub struct Usage(Mutex<UsedCalls>);
 #[derive(Debug, Default)]
 struct UsedCalls {
     session: UsedSlots,
-    tools: BTreeMap<ToolId, UsedSlots>,
+    /// Each tool's place among the rows. No row is ever removed.
+    places: BTreeMap<ToolId, usize>,
+    tools: Vec<UsedSlots>,
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +51,8 @@ struct UsedSlots {
 #[must_use]
 pub struct Reservation<'a> {
     usage: &'a Usage,
-    tool: ToolId,
+    /// Place of the tool's row.
+    place: usize,
     time: Timestamp,
     charged: bool,
     kept: bool,
@@ -68,14 +71,20 @@ impl Usage {
         tool_limits: &Limits,
     ) -> Result<Reservation<'_>, RejectionCode> {
         let mut rows = self.0.lock();
-        let UsedCalls { session, tools } = &mut *rows;
-        let row = tools.entry(tool.clone()).or_default();
+        let UsedCalls { session, places, tools } = &mut *rows;
+        let place = places.get(tool).copied().unwrap_or_else(|| {
+            tools.push(UsedSlots::default());
+            let place = tools.len().saturating_sub(1);
+            places.insert(tool.clone(), place);
+            place
+        });
+        let row = tools.get_mut(place).ok_or(RejectionCode::Internal)?;
         session.has_room(session_limits, time)?;
         row.has_room(tool_limits, time)?;
         session.take(session_limits, time);
         row.take(tool_limits, time);
         drop(rows);
-        Ok(Reservation { usage: self, tool: tool.clone(), time, charged: false, kept: false })
+        Ok(Reservation { usage: self, place, time, charged: false, kept: false })
     }
 }
 
@@ -131,7 +140,7 @@ impl Drop for Reservation<'_> {
         }
         let mut rows = self.usage.0.lock();
         rows.session.give_back(self.time, !self.charged);
-        if let Some(row) = rows.tools.get_mut(&self.tool) {
+        if let Some(row) = rows.tools.get_mut(self.place) {
             row.give_back(self.time, !self.charged);
         }
     }

@@ -11,6 +11,7 @@ use crate::call::{ARGS_RECIPE, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, SentArgs, Too
 use crate::code::RejectionCode;
 use crate::findings::Findings;
 use crate::rejection::Refusal;
+use crate::rows::Rows;
 
 /// Id and names of a call.
 pub(crate) struct CallNames {
@@ -23,13 +24,28 @@ fn malformed(reason: impl Into<Cow<'static, str>>) -> Refusal {
     Refusal::new(RejectionCode::MalformedCall, reason)
 }
 
-/// Step 0, first part: are ids and names well formed?
-pub(crate) fn read_ids(call: &ToolCall<'_>, findings: &mut Findings) -> Result<CallNames, Refusal> {
+/// Step 0, first part: are ids and names well formed? Names of a tool that the session has used are not copied.
+pub(crate) fn read_ids(
+    call: &ToolCall<'_>,
+    rows: &Rows,
+    findings: &mut Findings,
+) -> Result<CallNames, Refusal> {
     let id_error = |error: IdError| malformed(error.to_string());
     let call_id = CallId::new(call.call_id).map_err(id_error)?;
     findings.request_id = call.request_id.map(RequestId::new).transpose().map_err(id_error)?;
-    let server = call.server.map(ServerName::new).transpose().map_err(id_error)?;
-    let name = ToolName::new(call.name).map_err(id_error)?;
+    let used = match call.server {
+        Some(server) => rows.used.find(server, call.name),
+        None => rows.used.find_name(call.name),
+    };
+    let (server, name) = if let Some(used) = used {
+        (call.server.map(|_| used.id.server().clone()), used.id.name().clone())
+    } else {
+        let server = call.server.map(|server| rows.server(server)).transpose().map_err(id_error)?;
+        (server, ToolName::new(call.name).map_err(id_error)?)
+    };
+    // why: set only once all are well formed. A malformed call is recorded as it came.
+    findings.call_id = Some(call_id.clone());
+    (findings.server, findings.name) = (server.clone(), Some(name.clone()));
     Ok(CallNames { call_id, server, name })
 }
 

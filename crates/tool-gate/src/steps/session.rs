@@ -1,6 +1,8 @@
 //! Steps 1 and 2: may the session act now, and is the tool one of its own?
 
-use countersign_core::{AgentId, Digest, ServerName, Timestamp, ToolId, ToolName};
+use std::borrow::Cow;
+
+use countersign_core::{Digest, ServerName, Timestamp, ToolId, ToolName};
 use countersign_registry::{AgentEntry, AgentError, ContractError, RegistryView, SessionContract, ToolRules};
 
 use super::{Deciding, ParsedCall};
@@ -10,15 +12,18 @@ use crate::rows::Rows;
 
 /// Step 1: is the contract alive, the registry fresh, the agent neither revoked nor quarantined now?
 pub(crate) fn check_agent<'v>(
-    agent: &AgentId,
     rows: &Rows,
     contract: &SessionContract,
     view: &'v RegistryView,
     now: Timestamp,
 ) -> Result<&'v AgentEntry, Refusal> {
-    check_contract(contract, view, now)?;
+    let agent = contract.agent_entry(view, now).map_err(contract_refusal)?;
     rows.check(now)?;
-    view.snapshot().agent(agent).ok_or_else(|| Refusal::new(RejectionCode::AgentNotRegistered, ""))
+    Ok(agent)
+}
+
+fn contract_refusal(error: ContractError) -> Refusal {
+    Refusal::new(contract_code(error), error.to_string())
 }
 
 /// Step 1 except quarantine: is the contract alive under this registry?
@@ -30,7 +35,7 @@ pub fn check_contract(
     view: &RegistryView,
     now: Timestamp,
 ) -> Result<(), Refusal> {
-    contract.check(view, now).map_err(|error| Refusal::new(contract_code(error), error.to_string()))
+    contract.check(view, now).map_err(contract_refusal)
 }
 
 /// Returns the code of a contract that does not stand.
@@ -56,11 +61,19 @@ pub const fn agent_code(error: AgentError) -> RejectionCode {
 /// Step 2: is the tool disclosed, then and now?
 pub(crate) fn disclosed_tool<'d>(
     deciding: &mut Deciding<'d>,
+    rows: &Rows,
     parsed: &ParsedCall,
 ) -> Result<(ToolId, &'d ToolRules), Refusal> {
     let Deciding { in_force, view, findings, .. } = deciding;
-    let tool = meant_tool(&in_force.contract, parsed.server.as_ref(), &parsed.name)?;
-    findings.tool = Some(tool.clone());
+    let tool = match meant_tool(&in_force.contract, parsed.server.as_ref(), &parsed.name)? {
+        Cow::Owned(tool) => tool,
+        Cow::Borrowed(listed) => {
+            let used = rows.used.find(listed.server().as_str(), listed.name().as_str());
+            let tool = used.map_or_else(|| listed.clone(), |used| used.id.clone());
+            findings.server = Some(tool.server().clone());
+            tool
+        }
+    };
     let rules = listed_tool(&in_force.contract, view, &tool)?;
     findings.impact = Some(rules.entry().impact());
     Ok((tool, rules))
@@ -70,15 +83,15 @@ pub(crate) fn disclosed_tool<'d>(
 ///
 /// # Errors
 /// [`Refusal`] if no server or several disclose the name.
-pub fn meant_tool(
-    contract: &SessionContract,
+pub fn meant_tool<'c>(
+    contract: &'c SessionContract,
     server: Option<&ServerName>,
     name: &ToolName,
-) -> Result<ToolId, Refusal> {
+) -> Result<Cow<'c, ToolId>, Refusal> {
     let unclear = || Refusal::new(RejectionCode::UndisclosedTool, "no one server discloses the name");
     match server {
-        Some(server) => Ok(ToolId::from_names(server.clone(), name.clone())),
-        None => only_tool(contract.tools(), name).cloned().ok_or_else(unclear),
+        Some(server) => Ok(Cow::Owned(ToolId::from_names(server.clone(), name.clone()))),
+        None => only_tool(contract.tools(), name).map(Cow::Borrowed).ok_or_else(unclear),
     }
 }
 

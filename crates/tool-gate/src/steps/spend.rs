@@ -44,8 +44,11 @@ pub(crate) fn check_user_checks(
 /// The proposal's evidence is spent first: a call that fails there has used up no approval, and the code of step 8
 /// still comes before that of step 10. A call that fails at its approval has used up its attestations, which were valid
 /// only for this call, and one use of each endorsement.
+///
+/// `now` is the time, or `None` if evidence or the embedder's checks may have taken a long time.
 pub(crate) fn spend(
     clock: &dyn Clock,
+    now: Option<Timestamp>,
     proposal: Option<(VerifiedProposal, &ProposalSettings)>,
     approval: Option<(Approval, &ApprovalSettings)>,
     findings: &mut Findings,
@@ -53,8 +56,8 @@ pub(crate) fn spend(
     if proposal.is_none() && approval.is_none() {
         return Ok((None, None));
     }
-    // Evidence and the embedder's checks may have taken a long time.
-    let now = clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"))?;
+    let read = || clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"));
+    let now = now.map_or_else(read, Ok)?;
     let proposal = match proposal {
         None => None,
         Some((verified, settings)) => {

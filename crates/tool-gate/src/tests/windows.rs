@@ -126,6 +126,30 @@ fn eight_threads_lose_no_count() {
 }
 
 #[test]
+fn window_over_threads_follows_the_times() {
+    let counts = Counts::default();
+    // Each thread counts a decision of each second in turn: the first accepts, the second refuses.
+    for second in 0..3 * CAPACITY as u64 {
+        let refused = (second % 2 == 1).then_some(RejectionCode::ArgsSchema);
+        std::thread::scope(|scope| drop(scope.spawn(|| counts.count(at(second), refused))));
+    }
+    let last = 3 * CAPACITY as u64 - 1;
+    assert_eq!(counts.acceptance_rate(Window::Last(1)), Some(0.0));
+    assert_eq!(counts.acceptance_rate(Window::Last(CAPACITY)), Some(0.5));
+    assert_eq!(counts.acceptance_rate(Window::Since(at(last - 2))), Some(1.0 / 3.0));
+    assert_eq!(counts.total(), last + 1);
+}
+
+#[test]
+fn counts_of_one_session_take_one_part() {
+    let counts = Counts::in_one_part();
+    for _ in 0..4 {
+        std::thread::scope(|scope| drop(scope.spawn(|| counts.count(at(1), None))));
+    }
+    assert_eq!((counts.total(), counts.acceptance_rate(Window::Last(9))), (4, Some(1.0)));
+}
+
+#[test]
 fn concurrent_reads_see_consistent_sums() {
     let counts = Counts::default();
     let done = AtomicU64::new(0);
