@@ -16,7 +16,7 @@ const _: () = assert!(
 );
 
 /// Bytes that are looked at together.
-const CHUNK: usize = 64;
+const CHUNK: usize = 32;
 
 /// Normalises a goal by recipe `ask-1` and calls `then` with its bytes. A goal in ASCII of at most 2 KiB needs no
 /// allocation.
@@ -68,25 +68,52 @@ pub(crate) fn unicode(text: &str) -> String {
 /// why: most of a goal is words with single spaces between them, which are copied a chunk at a time.
 pub(crate) fn ascii(text: &[u8], out: &mut [u8]) -> usize {
     let mut goal = AsciiGoal { out, length: 0, blank: true };
-    for chunk in text.chunks(CHUNK) {
-        match chunk {
-            [b' ', ..] if goal.blank => goal.push_words(chunk),
-            [words @ .., b' '] if is_single_spaced(chunk) => {
+    let mut rest = text;
+    loop {
+        if goal.blank {
+            let words = rest.iter().position(|byte| !is_white_space(*byte)).unwrap_or(rest.len());
+            rest = rest.get(words..).unwrap_or_default();
+        }
+        let chunk = rest.get(..CHUNK).unwrap_or(rest);
+        if chunk.is_empty() {
+            break;
+        }
+        let length = if is_single_spaced(chunk) { chunk.len() } else { single_spaced_length(chunk) };
+        let (copied, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        match copied {
+            [words @ .., b' '] => {
                 goal.push(words);
                 goal.blank = true;
             }
-            words if is_single_spaced(words) => goal.push(words),
-            _ => goal.push_words(chunk),
+            words => goal.push(words),
         }
+        // Behind a part of a chunk comes whitespace.
+        goal.blank |= length < chunk.len();
+        rest = behind;
     }
     let AsciiGoal { out, length, .. } = goal;
     out.get_mut(..length).unwrap_or_default().make_ascii_lowercase();
     length
 }
 
+/// `White_Space` includes the vertical tab, `is_ascii_whitespace` does not.
+const fn is_white_space(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | b' ')
+}
+
+/// Number of bytes before whitespace that is not a single space.
+fn single_spaced_length(chunk: &[u8]) -> usize {
+    let mut after_space = false;
+    let ends = |byte: &u8| {
+        let is_extra = is_white_space(*byte) && (after_space || *byte != b' ');
+        after_space = *byte == b' ';
+        is_extra
+    };
+    chunk.iter().position(ends).unwrap_or(chunk.len())
+}
+
 /// Returns whether the only whitespace is single spaces. No early exit, so the loop vectorises.
 fn is_single_spaced(chunk: &[u8]) -> bool {
-    // `White_Space` includes the vertical tab, `is_ascii_whitespace` does not.
     let control = |byte: u8| byte.wrapping_sub(b'\t') <= b'\r' - b'\t';
     let controls = chunk.iter().fold(false, |found, byte| found | control(*byte));
     let pairs = chunk.iter().zip(chunk.iter().skip(1));
@@ -110,20 +137,6 @@ impl AsciiGoal<'_> {
         }
         self.copy(words);
         self.blank = false;
-    }
-
-    /// Appends the words of a chunk with any whitespace. Its first word may continue the last one.
-    fn push_words(&mut self, chunk: &[u8]) {
-        let mut words = chunk.split(|byte| matches!(byte, b'\t'..=b'\r' | b' '));
-        let mut word = words.next();
-        while let Some(letters) = word {
-            if !letters.is_empty() {
-                self.push(letters);
-            }
-            word = words.next();
-            // Whitespace separates the two.
-            self.blank |= word.is_some();
-        }
     }
 
     /// INVARIANT: no more bytes are copied than were read, and `out` is at least as long as the text.
