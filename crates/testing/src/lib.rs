@@ -5,6 +5,7 @@
 //! - [`World`] has a registry, a manual clock, keys, stores and a sink, and opens gates.
 //! - [`DeskServer`] is the script of an MCP server, and [`McpClient`] a client, for tests of a gateway.
 //! - [`structured_args`] are arguments of an exact size, for benches.
+//! - [`plain_jcs`] is a second reader of canonical JSON, slow and plain.
 //! - A [`Surface`] plays a [`GateVector`]: the library, the command line, the gateway, or one of your own.
 //!
 //! It does not protect anything: its keys are constants. Use it as a dev-dependency only. Every function panics where a
@@ -31,6 +32,7 @@
 mod args;
 mod desk_server;
 mod mcp_client;
+mod plain_json;
 mod registry;
 mod surface;
 mod world;
@@ -38,6 +40,7 @@ mod world;
 pub use args::structured_args;
 pub use desk_server::DeskServer;
 pub use mcp_client::{LineProcess, McpClient};
+pub use plain_json::plain_jcs;
 pub use registry::{TestRegistry, TestTool};
 #[cfg(unix)]
 pub use surface::{CommandLineSurface, GatewaySurface};
