@@ -78,7 +78,7 @@ pub(crate) fn ascii(text: &[u8], out: &mut [u8]) -> usize {
         if chunk.is_empty() {
             break;
         }
-        let length = if is_single_spaced(chunk) { chunk.len() } else { single_spaced_length(chunk) };
+        let length = if is_single_spaced(rest) { CHUNK } else { single_spaced_length(chunk) };
         let (copied, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
         match copied {
             [words @ .., b' '] => {
@@ -112,13 +112,17 @@ fn single_spaced_length(chunk: &[u8]) -> usize {
     chunk.iter().position(ends).unwrap_or(chunk.len())
 }
 
-/// Returns whether the only whitespace is single spaces. No early exit, so the loop vectorises.
-fn is_single_spaced(chunk: &[u8]) -> bool {
-    let control = |byte: u8| byte.wrapping_sub(b'\t') <= b'\r' - b'\t';
-    let controls = chunk.iter().fold(false, |found, byte| found | control(*byte));
-    let pairs = chunk.iter().zip(chunk.iter().skip(1));
-    let doubled = pairs.fold(false, |found, (one, next)| found | ((*one == b' ') & (*next == b' ')));
-    !controls & !doubled
+/// Returns whether a whole chunk comes next whose only whitespace is single spaces. `false` may be too careful.
+fn is_single_spaced(rest: &[u8]) -> bool {
+    let next = rest.get(1..).and_then(<[u8]>::first_chunk::<CHUNK>);
+    let (Some(chunk), Some(next)) = (rest.first_chunk::<CHUNK>(), next) else { return false };
+    // No early exit and a fixed length, so the loop vectorises.
+    let mut found = 0;
+    for (byte, next) in chunk.iter().zip(next) {
+        let is_control = byte.wrapping_sub(b'\t') <= b'\r' - b'\t';
+        found |= u8::from(is_control) | (u8::from(*byte == b' ') & u8::from(*next == b' '));
+    }
+    found == 0
 }
 
 /// A goal in ASCII, normalised but for its case.
