@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-FASTMCP = "fastmcp==4.1.6"
+FASTMCP = "fastmcp==4.1.0"
 ORIGIN = "ratios.example/log"
 CONFIG = """
 [registry]
