@@ -22,7 +22,7 @@ pub struct ToolCall<'a> {
     pub(crate) name: &'a str,
     pub(crate) args: SentArgs<'a>,
     pub(crate) ask: Option<&'a str>,
-    pub(crate) approvals: Approvals<'a>,
+    pub(crate) approvals: SentTokens<'a>,
     pub(crate) proposal: Option<&'a [u8]>,
     pub(crate) request_id: Option<&'a str>,
     pub(crate) plan_step: Option<u64>,
@@ -33,12 +33,12 @@ pub struct ToolCall<'a> {
 
 /// Approval tokens of a call. Most calls have one at most, which needs no list.
 #[derive(Clone)]
-pub(crate) struct Approvals<'a> {
+pub(crate) struct SentTokens<'a> {
     first: Option<&'a str>,
     others: Vec<&'a str>,
 }
 
-impl<'a> Approvals<'a> {
+impl<'a> SentTokens<'a> {
     pub(crate) fn len(&self) -> usize {
         self.others.len().saturating_add(usize::from(self.first.is_some()))
     }
@@ -170,7 +170,7 @@ impl<'a> ToolCall<'a> {
             name,
             args,
             ask: None,
-            approvals: Approvals { first: None, others: Vec::new() },
+            approvals: SentTokens { first: None, others: Vec::new() },
             proposal: None,
             request_id: None,
             plan_step: None,
