@@ -74,12 +74,17 @@ pub(crate) fn ascii(text: &[u8], out: &mut [u8]) -> usize {
             let words = rest.iter().position(|byte| !is_white_space(*byte)).unwrap_or(rest.len());
             rest = rest.get(words..).unwrap_or_default();
         }
-        let chunk = rest.get(..CHUNK).unwrap_or(rest);
-        if chunk.is_empty() {
+        if rest.is_empty() {
             break;
         }
-        let length = if is_single_spaced(rest) { CHUNK } else { single_spaced_length(chunk) };
-        let (copied, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+        let mut unread = rest;
+        while is_single_spaced(unread) {
+            unread = unread.get(CHUNK..).unwrap_or_default();
+        }
+        let chunk = unread.get(..CHUNK).unwrap_or(unread);
+        let unread = unread.len().saturating_sub(single_spaced_length(chunk));
+        let (copied, behind) =
+            rest.split_at_checked(rest.len().saturating_sub(unread)).unwrap_or((rest, &[]));
         match copied {
             [words @ .., b' '] => {
                 goal.push(words);
@@ -87,8 +92,7 @@ pub(crate) fn ascii(text: &[u8], out: &mut [u8]) -> usize {
             }
             words => goal.push(words),
         }
-        // Behind a part of a chunk comes whitespace.
-        goal.blank |= length < chunk.len();
+        goal.blank |= behind.first().is_some_and(|byte| is_white_space(*byte) && *byte != b' ');
         rest = behind;
     }
     let AsciiGoal { out, length, .. } = goal;
