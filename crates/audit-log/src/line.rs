@@ -160,7 +160,8 @@ fn decision(b: &mut Vec<u8>, call: &CallRecord) -> Result<(), AuditError> {
     Ok(())
 }
 
-fn outcome(b: &mut Vec<u8>, end: &OutcomeRecord) {
+/// Appends the rest of an outcome's line, like [`record_body`].
+pub(crate) fn outcome(b: &mut Vec<u8>, end: &OutcomeRecord) {
     number(b, ",\"type\":\"outcome\",\"time\":", end.time.as_millis());
     text(b, ",\"session\":", end.session.as_str());
     text(b, ",\"call_id\":", end.call_id.as_str());

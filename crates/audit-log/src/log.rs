@@ -3,6 +3,7 @@ mod cut;
 mod failure;
 mod gaps;
 mod keeper;
+mod late;
 mod older;
 mod open;
 mod open_calls;
@@ -31,15 +32,17 @@ use std::time::Duration;
 
 use countersign_core::Timestamp;
 use countersign_keys::state_file::LockWait;
-use countersign_merkle::{MAX_SIZE, TreeHead};
+use countersign_merkle::TreeHead;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::closing::require_not_closed;
 use crate::disk::Disk;
-use crate::line::{LateLine, record_body};
+use crate::line::LateLine;
 use crate::log_state::LogProgress;
 use crate::segment::{MAX_LINE, call_tag};
-use crate::{AuditError, AuditSink, FolderDisk, LogError, LogKey, RebuiltSide, Record, UnrecordedAnswer};
+use crate::{
+    AuditError, AuditSink, FolderDisk, LogError, LogKey, OutcomeRecord, RebuiltSide, Record, UnrecordedAnswer,
+};
 use batch::MAX_BATCH;
 use failure::LogFailure;
 use older::Older;
@@ -224,29 +227,7 @@ impl Log {
         }
         let tag = if let Record::Decision(call) = record { call_tag(call.call_id.as_str()) } else { 0 };
         let mut guard = self.state.lock();
-        guard.note_time(record.time());
-        loop {
-            if guard.reopening {
-                Self::sleep(&mut guard, 0, None);
-            } else if guard.writer.as_ref().is_some_and(Writer::is_broken) {
-                self.reopen(&mut guard, record.time())?;
-            } else if guard.open.len() >= MAX_BATCH {
-                // If this write fails, the waiting callers are refused, and this call tries again.
-                self.lead_or_sleep(&mut guard, 0);
-            } else {
-                break;
-            }
-        }
-        let mut seq = guard.given().saturating_add(1);
-        if seq >= MAX_SIZE {
-            return Err(AuditError::TooLong);
-        }
-        if let Some(gap) = guard.gaps.take(seq, record.time()) {
-            let mut body = Vec::new();
-            record_body(&gap, &mut body)?;
-            guard.open.push(seq, &body, 0);
-            seq = seq.saturating_add(1);
-        }
+        let seq = self.make_room(&mut guard, record.time())?;
         guard.open.push(seq, line.body(), tag);
         guard.calls.note(seq, record);
         let life = guard.life;
@@ -259,6 +240,25 @@ impl Log {
         drop(guard);
         line.keep_spare();
         Ok(Pending { log: self, life, seq })
+    }
+
+    /// Waits until the open batch takes records, and adds those that precede any other: the entry of an outage, and the
+    /// outcomes that a failure cut. Returns the next number.
+    fn make_room(&self, guard: &mut MutexGuard<'_, LogState>, time: Timestamp) -> Result<u64, AuditError> {
+        guard.note_time(time);
+        loop {
+            if guard.reopening {
+                Self::sleep(guard, 0, None);
+            } else if guard.writer.as_ref().is_some_and(Writer::is_broken) {
+                self.reopen(guard, time)?;
+            } else if guard.open.len() >= MAX_BATCH {
+                // If this write fails, the waiting callers are refused, and this call tries again.
+                self.lead_or_sleep(guard, 0);
+            } else {
+                break;
+            }
+        }
+        guard.next_number(time)
     }
 
     fn wait(&self, life: u64, seq: u64) -> Result<(), AuditError> {
@@ -374,6 +374,9 @@ impl Log {
         }
         if let Some(failure) = failure {
             state.end_life(failure);
+        } else {
+            let kept = state.kept.size();
+            state.late.kept(kept);
         }
         state.writer = Some(writer);
         // Order: see `wait`.
@@ -395,6 +398,7 @@ impl Log {
         if let Some(last) = last {
             state.calls.cut_behind(last);
             state.gaps.cut_behind(last);
+            state.late.cut_behind(last);
         }
         state.frontier.clone_from(&writer.frontier);
         self.settle(state, writer, None);
@@ -554,6 +558,27 @@ impl Log {
 impl AuditSink for Log {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         self.submit(record)?.wait()
+    }
+
+    fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {
+        if self.options.durability == Durability::Every {
+            return self.record(&Record::Outcome(outcome.clone())).map(drop);
+        }
+        self.state.lock().add_late(outcome);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), AuditError> {
+        let mut state = self.state.lock();
+        if state.late.is_empty() {
+            return Ok(());
+        }
+        self.require_undamaged()?;
+        let time = state.latest.unwrap_or(Timestamp::EPOCH);
+        let last = self.make_room(&mut state, time)?.saturating_sub(1);
+        let life = state.life;
+        drop(state);
+        self.wait(life, last)
     }
 
     /// The first entry after the outage counts the answer; until then the state does.

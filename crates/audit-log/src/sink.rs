@@ -5,7 +5,7 @@ use countersign_merkle::{Frontier, LeafHash, MAX_SIZE, TreeHead};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::line::{LateLine, parse_line};
-use crate::{AuditError, Record, UnrecordedAnswer};
+use crate::{AuditError, OutcomeRecord, Record, UnrecordedAnswer};
 
 /// Number of records kept by default: a few minutes of a busy host, and a few megabytes at most.
 const DEFAULT_KEPT: usize = 4_096;
@@ -21,6 +21,24 @@ pub trait AuditSink: Send + Sync + std::fmt::Debug {
     /// the record allowed, and must not submit the same record again.
     fn record(&self, record: &Record) -> Result<u64, AuditError>;
 
+    /// Takes an outcome on which no answer depends, without waiting for a disk. It is kept at the latest with the next record
+    /// that is waited for, and by [`flush`](Self::flush). A sink that wraps another one forwards both.
+    ///
+    /// # Errors
+    /// [`AuditError`] if the sink will not keep it. A later failure to keep it is an error of [`flush`](Self::flush) and of
+    /// later records, as long as it lasts.
+    fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {
+        self.record(&Record::Outcome(outcome.clone())).map(drop)
+    }
+
+    /// Waits until all outcomes are kept that were [taken](Self::record_later).
+    ///
+    /// # Errors
+    /// [`AuditError`] if some are not kept yet.
+    fn flush(&self) -> Result<(), AuditError> {
+        Ok(())
+    }
+
     /// Counts an answer that was given although [`record`](Self::record) had failed, for the entry of the outage
     /// ([`GapRecord`](crate::GapRecord)). A sink that wraps another one forwards it; a sink that keeps nothing ignores
     /// it.
@@ -32,6 +50,14 @@ pub trait AuditSink: Send + Sync + std::fmt::Debug {
 impl<S: AuditSink + ?Sized> AuditSink for std::sync::Arc<S> {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         (**self).record(record)
+    }
+
+    fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {
+        (**self).record_later(outcome)
+    }
+
+    fn flush(&self) -> Result<(), AuditError> {
+        (**self).flush()
     }
 
     fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {

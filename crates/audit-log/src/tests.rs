@@ -12,6 +12,7 @@ mod log_gaps;
 mod log_histories;
 mod log_hostile;
 mod log_kill;
+mod log_late;
 mod log_moved;
 mod log_proofs;
 mod log_prover;

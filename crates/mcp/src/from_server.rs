@@ -113,8 +113,7 @@ fn request(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, method: 
     };
     link.record(Direction::ToClient, Some(method), fault);
     let free = (fault != Fault::IdInUse).then_some(id);
-    let refusal = error_line(free, fault).into_bytes();
-    if !link.to_server.offer(refusal.len(), refusal, MAX_REFUSALS) {
+    if !link.to_server.offer(error_line(free, fault), MAX_REFUSALS) {
         link.record(Direction::ToClient, Some(method), Fault::ServerNotReading);
     }
 }
@@ -236,15 +235,15 @@ fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &RequestPurpose) -> 
         || error.is_some() && !era_2025::may_elicit(&link.settings.server_methods)
 }
 
-/// Records the outcome of a call. For a step of the plan, the digest of its result is kept until the plan is finished.
+/// Records the outcome of a call. The answer does not wait for a disk, except for a step of the plan. For a step of the plan, the digest of its result is kept until the plan is finished.
 fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
     match body {
         Body::Result(result) if era_2025::is_success(body) && in_flight.plan_step().is_some() => {
             in_flight.observe(Digest::of(result.canonical_text().as_bytes()).as_bytes().to_vec());
             finish_if_over(link);
         }
-        Body::Result(_) if era_2025::is_success(body) => in_flight.finish(OutcomeKind::Returned),
-        Body::Result(_) | Body::Error => in_flight.finish(OutcomeKind::Failed),
+        Body::Result(_) if era_2025::is_success(body) => in_flight.finish_later(OutcomeKind::Returned),
+        Body::Result(_) | Body::Error => in_flight.finish_later(OutcomeKind::Failed),
     }
 }
 

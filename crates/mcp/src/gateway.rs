@@ -18,7 +18,6 @@ use crate::from_server::read_server;
 use crate::link::{EndedBy, Link, LinkParts};
 use crate::notice::GatewayNotice;
 use crate::plans::finish;
-use crate::queue::Queue;
 use crate::recording::record_refusals;
 use crate::session_end::watch_session;
 use crate::settings::GatewaySettings;
@@ -251,18 +250,8 @@ fn start_all(
     server_in: impl Write + Send + 'static,
     server_out: impl Read + Send + 'static,
 ) -> io::Result<()> {
-    start(
-        link,
-        "client-out",
-        move |link| write_lines(&link.to_client, client_out),
-        Link::client_stopped_reading,
-    )?;
-    start(
-        link,
-        "server-in",
-        move |link| write_lines(&link.to_server, server_in),
-        Link::server_stopped_reading,
-    )?;
+    start(link, "client-out", move |link| link.to_client.write_to(client_out), Link::client_stopped_reading)?;
+    start(link, "server-in", move |link| link.to_server.write_to(server_in), Link::server_stopped_reading)?;
     start(link, "calls", decide_calls, Link::calls_looked_at)?;
     start(link, "unlisted", decide_unlisted, Link::calls_ended)?;
     start(link, "session", watch_session, |_| {})?;
@@ -287,14 +276,4 @@ fn start(
     let after = After(Arc::clone(link), after);
     let thread = thread::Builder::new().name(format!("countersign-{name}"));
     thread.spawn(move || work(&after.0)).map(drop)
-}
-
-/// Writes whole lines to one peer until the queue ends or the peer stops reading.
-fn write_lines(lines: &Queue<Vec<u8>>, mut peer: impl Write) {
-    while let Some(mut line) = lines.take() {
-        line.push(b'\n');
-        if peer.write_all(&line).and_then(|()| peer.flush()).is_err() {
-            break;
-        }
-    }
 }

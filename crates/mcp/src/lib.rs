@@ -38,6 +38,7 @@ mod listing;
 mod members;
 mod message;
 mod notice;
+mod output;
 mod plans;
 mod questions;
 mod queue;

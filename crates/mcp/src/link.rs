@@ -19,14 +19,12 @@ use crate::listing::{Listing, PageAnswer};
 use crate::members::UnknownMembers;
 use crate::message::{RpcId, error_line, error_line_with};
 use crate::notice::{AnnouncedContract, GatewayNotice, Notice, Renewal};
+use crate::output::PeerOutput;
 use crate::queue::Queue;
 use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::GatewaySettings;
 use crate::submission::LastStep;
 use crate::table::Table;
-
-/// Maximum number of bytes that wait for one peer to read them. Beyond that, the writer waits.
-const OUTPUT_ROOM: usize = 256 * 1024;
 
 /// Maximum number of refusals that wait to be recorded. A further message is counted in the sum; a further refused call makes
 /// the client wait.
@@ -49,7 +47,7 @@ pub(crate) struct Link {
     pub(crate) handshake: Arc<Handshake>,
     /// Methods of messages from which unknown members were cut.
     strange: Mutex<Vec<(Direction, &'static str)>>,
-    sink: Arc<dyn AuditSink>,
+    pub(crate) sink: Arc<dyn AuditSink>,
     pub(crate) recording: Recording,
     notice: Notice,
     /// Negotiates a new contract, if the session is to be renewed.
@@ -66,8 +64,8 @@ pub(crate) struct Link {
     pub(crate) calls: Queue<HeldCall>,
     /// Calls that wait for the server's list of tools, and the calls behind them.
     pub(crate) unlisted: Queue<HeldCall>,
-    pub(crate) to_client: Queue<Vec<u8>>,
-    pub(crate) to_server: Queue<Vec<u8>>,
+    pub(crate) to_client: PeerOutput,
+    pub(crate) to_server: PeerOutput,
     life: Mutex<EndProgress>,
     lived: Condvar,
 }
@@ -196,8 +194,8 @@ impl Link {
             last_step: Mutex::new(parts.last_step),
             calls: Queue::new(limits.client_line.saturating_mul(2)),
             unlisted: Queue::new(limits.client_line.saturating_mul(2)),
-            to_client: Queue::new(OUTPUT_ROOM),
-            to_server: Queue::new(OUTPUT_ROOM),
+            to_client: PeerOutput::new(),
+            to_server: PeerOutput::new(),
             life: Mutex::default(),
             lived: Condvar::new(),
         }
@@ -205,14 +203,12 @@ impl Link {
 
     /// Sends one line to the client, as soon as there is room.
     pub(crate) fn send_to_client(&self, line: impl Into<Vec<u8>>) {
-        let line = line.into();
-        self.to_client.push(line.len(), line);
+        self.to_client.send(line);
     }
 
     /// Sends one line to the server, as soon as there is room. Returns `false` if the server accepts no more.
     pub(crate) fn send_to_server(&self, line: impl Into<Vec<u8>>) -> bool {
-        let line = line.into();
-        self.to_server.push(line.len(), line)
+        self.to_server.send(line)
     }
 
     /// Answers a client's request that is no longer in the table, then sends the answers that wait for its id.
@@ -420,11 +416,10 @@ impl Link {
                 continue;
             };
             // Without waiting: their number is bounded, and the end must not depend on a client that does not read.
-            let line = error_line(Some(&id), fault).into_bytes();
-            self.to_client.offer(line.len(), line, usize::MAX);
+            self.to_client.offer(error_line(Some(&id), fault), usize::MAX);
             let behind = self.asked.lock().take_behind(&id);
             for line in behind {
-                self.to_client.offer(line.len(), line.into_bytes(), usize::MAX);
+                self.to_client.offer(line, usize::MAX);
             }
         }
     }
@@ -504,13 +499,18 @@ impl Link {
 
     fn note(&self, change: impl FnOnce(&mut EndProgress)) {
         let mut life = self.life.lock();
+        let was_cancelling = life.client_cancels;
         change(&mut life);
         let silent = life.calls_ended && life.server_ended;
+        // why: until the end begins, threads wait for the end or for a cancellation alone. So an answer wakes none.
+        let is_awaited = life.first.is_some() || was_cancelling && !life.client_cancels;
         drop(life);
         if silent {
             // No thread is left that could write to the client.
             self.to_client.close();
         }
-        self.lived.notify_all();
+        if is_awaited {
+            self.lived.notify_all();
+        }
     }
 }

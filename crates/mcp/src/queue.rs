@@ -4,13 +4,12 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Bounded queue from several threads to one, in order.
-///
-/// Each peer's output goes through one queue and one writing thread, so lines stay whole and a thread that reads from a
-/// peer never blocks on writing to the same peer.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<QueueState<T>>,
     changed: Condvar,
+    /// Notified when an item was processed.
+    idled: Condvar,
     room: usize,
 }
 
@@ -20,17 +19,44 @@ struct QueueState<T> {
     weight: usize,
     /// The consumer is processing an item.
     busy: bool,
+    /// A producer is processing its own item.
+    lent: bool,
     /// Accepts no more items; the queued ones are still taken.
     closed: bool,
     /// Returns no more items.
     dead: bool,
 }
 
+/// LentTurn of a producer that processes its own item. The consumer waits until it is dropped.
+#[must_use]
+pub(crate) struct LentTurn<'a, T>(&'a Queue<T>);
+
+impl<T> Drop for LentTurn<'_, T> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.lent = false;
+        // why: only then does the consumer wait for the turn, so otherwise no thread is woken.
+        let is_awaited = state.closed || !state.items.is_empty();
+        drop(state);
+        if is_awaited {
+            self.0.changed.notify_all();
+        }
+        self.0.idled.notify_all();
+    }
+}
+
 impl<T> Queue<T> {
     /// Creates a queue with capacity `room`, the sum of the items' weights. A single item always fits, however heavy.
     pub(crate) fn new(room: usize) -> Self {
-        let state = QueueState { items: VecDeque::new(), weight: 0, busy: false, closed: false, dead: false };
-        Self { state: Mutex::new(state), changed: Condvar::new(), room }
+        let state = QueueState {
+            items: VecDeque::new(),
+            weight: 0,
+            busy: false,
+            lent: false,
+            closed: false,
+            dead: false,
+        };
+        Self { state: Mutex::new(state), changed: Condvar::new(), idled: Condvar::new(), room }
     }
 
     /// Waits for room and adds an item. Returns `false` if the queue is closed.
@@ -61,12 +87,21 @@ impl<T> Queue<T> {
         true
     }
 
+    /// Lends a producer the consumer's turn, if the queue is open and no item waits or is processed.
+    pub(crate) fn turn(&self) -> Option<LentTurn<'_, T>> {
+        let mut state = self.state.lock();
+        let is_free = state.items.is_empty() && !state.busy && !state.lent && !state.closed;
+        state.lent |= is_free;
+        drop(state);
+        is_free.then(|| LentTurn(self))
+    }
+
     /// Waits for the oldest item and removes it; returns `None` at the end of the queue. For one thread only.
     pub(crate) fn take(&self) -> Option<T> {
         let mut state = self.state.lock();
         state.busy = false;
-        self.changed.notify_all();
-        self.changed.wait_while(&mut state, |s| s.items.is_empty() && !s.closed);
+        self.idled.notify_all();
+        self.changed.wait_while(&mut state, |s| s.lent || s.items.is_empty() && !s.closed);
         let (weight, item) = state.items.pop_front()?;
         state.weight = state.weight.saturating_sub(weight);
         state.busy = true;
@@ -78,7 +113,7 @@ impl<T> Queue<T> {
     /// Returns whether all items were taken and processed.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.lock();
-        !state.busy && state.items.is_empty()
+        !state.busy && !state.lent && state.items.is_empty()
     }
 
     /// Closes the queue to new items.
@@ -96,6 +131,7 @@ impl<T> Queue<T> {
         let items = std::mem::take(&mut state.items);
         drop(state);
         self.changed.notify_all();
+        self.idled.notify_all();
         drop(items);
     }
 
@@ -106,14 +142,15 @@ impl<T> Queue<T> {
         let items = std::mem::take(&mut state.items);
         drop(state);
         self.changed.notify_all();
+        self.idled.notify_all();
         items.into_iter().map(|(_, item)| item).collect()
     }
 
     /// Waits until all items were taken and processed, for at most `limit`.
     pub(crate) fn wait_idle(&self, limit: Duration) {
         let mut state = self.state.lock();
-        let busy = |s: &mut QueueState<T>| !s.dead && (s.busy || !s.items.is_empty());
-        let _ = self.changed.wait_while_for(&mut state, busy, limit);
+        let busy = |s: &mut QueueState<T>| !s.dead && (s.busy || s.lent || !s.items.is_empty());
+        let _ = self.idled.wait_while_for(&mut state, busy, limit);
     }
 }
 

@@ -87,8 +87,10 @@ impl Link {
         Ok(None)
     }
 
-    /// Records the sums that are due, because a call that would trigger it may never come.
-    pub(crate) fn record_due_sums(&self) {
+    /// Records the outcomes that wait and the sums that are due, because a call that would trigger it may never come.
+    pub(crate) fn record_late(&self) {
+        // On failure the sink keeps them.
+        let _ = self.sink.flush();
         let now = self.now();
         for refused in [self.gate.refusals(), &self.recording.refused] {
             if refused.is_due(now) {

@@ -18,11 +18,12 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Code of the notice that a session was renewed.
 const RENEWED: &str = "SESSION_RENEWED";
 
-/// Checks the session's expiry, and records the sums of refusals that are due, until the gateway ends.
+/// Checks the session's expiry, and records the outcomes that wait and the sums of refusals that are due, until the gateway
+/// ends.
 pub(crate) fn watch_session(link: &Link) {
     loop {
         look_at_session(link);
-        link.record_due_sums();
+        link.record_late();
         if link.wait_while_it_runs(LOOK) {
             return;
         }
@@ -87,8 +88,7 @@ fn renewed(link: &Link, news: &mut AnnouncedContract) {
 /// Notifies the client that the list of tools has changed.
 fn announce_tools(link: &Link) {
     if link.handshake.is_done() {
-        let line = era_2025::tools_changed_line();
-        link.to_client.offer(line.len(), line.into(), usize::MAX);
+        link.to_client.offer(era_2025::tools_changed_line(), usize::MAX);
     }
 }
 

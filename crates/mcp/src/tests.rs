@@ -9,6 +9,7 @@ mod lines;
 mod listings;
 mod members;
 mod messages;
+mod outputs;
 mod queues;
 mod recipes;
 mod requests;

@@ -269,6 +269,23 @@ impl InFlight {
         self.record(outcome, None);
     }
 
+    /// Gives the call's outcome to the record without waiting for a disk
+    /// ([`AuditSink::record_later`](countersign_audit_log::AuditSink::record_later)), for a host that passes the result on
+    /// at once: no decision depends on it. The host calls [`AuditSink::flush`](countersign_audit_log::AuditSink::flush)
+    /// about once a second. If the process is killed before the outcome is kept, it is unknown.
+    ///
+    /// The outcome of a plan's step is [recorded](Self::finish) first.
+    pub fn finish_later(mut self, outcome: OutcomeKind) {
+        if self.step.is_some() {
+            return self.finish(outcome);
+        }
+        self.finished = true;
+        let taken = catch_unwind(AssertUnwindSafe(|| {
+            self.gate.recorder.sink.record_later(&self.outcome(outcome, None)).is_ok()
+        }));
+        self.count(outcome, taken.unwrap_or(false));
+    }
+
     fn finish_with<T, E>(self, result: Result<T, E>) -> Result<T, CallError<E>> {
         self.finish(if result.is_ok() { OutcomeKind::Returned } else { OutcomeKind::Failed });
         result.map_err(CallError::Tool)
@@ -301,14 +318,23 @@ impl InFlight {
     fn record(&mut self, outcome: OutcomeKind, code: Option<RejectionCode>) -> bool {
         self.finished = true;
         let recorded = catch_unwind(AssertUnwindSafe(|| {
-            let now = self.gate.progress.clock.now().unwrap_or(self.started);
-            let session = self.gate.terms.session.clone();
-            let mut record = OutcomeRecord::new(now, session, self.call_id.clone(), self.decision, outcome);
-            record.duration_ms = Some(now.since(self.started));
-            record.code = code.map(|code| Escaped::fixed(code.as_str()));
-            self.gate.recorder.sink.record(&Record::Outcome(record)).is_ok()
+            let outcome = Record::Outcome(self.outcome(outcome, code));
+            self.gate.recorder.sink.record(&outcome).is_ok()
         }));
-        let is_recorded = recorded.unwrap_or(false);
+        self.count(outcome, recorded.unwrap_or(false))
+    }
+
+    fn outcome(&self, outcome: OutcomeKind, code: Option<RejectionCode>) -> OutcomeRecord {
+        let now = self.gate.progress.clock.now().unwrap_or(self.started);
+        let session = self.gate.terms.session.clone();
+        let mut record = OutcomeRecord::new(now, session, self.call_id.clone(), self.decision, outcome);
+        record.duration_ms = Some(now.since(self.started));
+        record.code = code.map(|code| Escaped::fixed(code.as_str()));
+        record
+    }
+
+    /// Counts an outcome if it is recorded. Otherwise the record is lost.
+    fn count(&self, outcome: OutcomeKind, is_recorded: bool) -> bool {
         if is_recorded {
             self.gate.recorder.rows.stats.metrics.outcome(outcome);
         } else {

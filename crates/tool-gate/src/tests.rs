@@ -12,6 +12,7 @@ mod faults;
 mod floods;
 mod last_look;
 mod late_entries;
+mod late_outcomes;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observing;

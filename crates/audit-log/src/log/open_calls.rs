@@ -25,11 +25,15 @@ impl OpenCalls {
         {
             self.accepted(seq);
         }
-        if let Record::Outcome(end) = record
-            && self.ended.len() < MAX_CALLS
-            && self.open.contains(&end.decision)
-        {
-            self.ended.push_back((seq, end.decision));
+        if let Record::Outcome(end) = record {
+            self.note_end(seq, end.decision);
+        }
+    }
+
+    /// Notes an outcome that was just numbered.
+    pub(super) fn note_end(&mut self, seq: u64, decision: u64) {
+        if self.ended.len() < MAX_CALLS && self.open.contains(&decision) {
+            self.ended.push_back((seq, decision));
         }
     }
 

@@ -2,14 +2,16 @@ use std::sync::Arc;
 use std::thread::Thread;
 
 use countersign_core::{Millis, Timestamp};
-use countersign_merkle::Frontier;
+use countersign_merkle::{Frontier, MAX_SIZE};
 
-use super::batch::Batch;
+use super::batch::{Batch, MAX_BATCH};
 use super::failure::LogFailure;
 use super::gaps::Gaps;
+use super::late::LateOutcomes;
 use super::open_calls::OpenCalls;
 use super::writer::Writer;
-use crate::{AuditError, CutBytes};
+use crate::line::{LINE, outcome as outcome_body, record_body};
+use crate::{AuditError, CutBytes, OutcomeRecord};
 
 /// The state is saved once it lags by this many records and batches, or by this time as measured by the records. A save
 /// takes about as long as two batches, which is little in 64.
@@ -39,6 +41,8 @@ pub(super) struct LogState {
     pub(super) note: Arc<str>,
     /// Calls without an outcome.
     pub(super) calls: OpenCalls,
+    /// Outcomes that no caller waits for.
+    pub(super) late: LateOutcomes,
     /// Answers without an entry.
     pub(super) gaps: Gaps,
     /// Cuts that were recorded and not returned to a caller yet.
@@ -87,6 +91,7 @@ impl LogState {
             kept: writer.frontier.clone(),
             note: Arc::clone(&note),
             calls,
+            late: LateOutcomes::default(),
             gaps: Gaps::default(),
             recovered: std::mem::take(&mut writer.recovered),
             synced_size: writer.signed_size,
@@ -105,6 +110,47 @@ impl LogState {
     /// Returns the last number assigned to a record.
     pub(super) fn given(&self) -> u64 {
         self.frontier.size().saturating_add(self.open.due())
+    }
+
+    /// Adds the entry of an outage and the outcomes without a number to the open batch, and returns the number of the next
+    /// record.
+    pub(super) fn next_number(&mut self, time: Timestamp) -> Result<u64, AuditError> {
+        let seq = self.given().saturating_add(1);
+        if seq.saturating_add(self.late.len() as u64) >= MAX_SIZE {
+            return Err(AuditError::TooLong);
+        }
+        if let Some(gap) = self.gaps.take(seq, time) {
+            let mut body = Vec::new();
+            record_body(&gap, &mut body)?;
+            self.open.push(seq, &body, 0);
+        }
+        self.push_late();
+        Ok(self.given().saturating_add(1))
+    }
+
+    /// Adds an outcome to the open batch. If writing that batch fails, the outcome is added to the next batch that the log
+    /// writes, unless the failed one turns out to be whole.
+    pub(super) fn add_late(&mut self, outcome: &OutcomeRecord) {
+        let mut body = Vec::with_capacity(LINE);
+        outcome_body(&mut body, outcome);
+        self.late.add(outcome.decision, body);
+        let is_open = !self.reopening && !self.writer.as_ref().is_some_and(Writer::is_broken);
+        if is_open && self.open.len() < MAX_BATCH {
+            self.note_time(outcome.time);
+            self.push_late();
+        }
+    }
+
+    /// Adds the outcomes without a number to the open batch.
+    pub(super) fn push_late(&mut self) {
+        let mut seq = self.given();
+        let Self { late, open, calls, .. } = self;
+        for outcome in late.unnumbered() {
+            seq = seq.saturating_add(1);
+            outcome.seq = Some(seq);
+            open.push(seq, &outcome.body, 0);
+            calls.note_end(seq, outcome.decision);
+        }
     }
 
     /// Returns the number of records that have a number and are not kept.

@@ -15,9 +15,15 @@ use super::sim_states::SimStates;
 use super::{at, call_record, end, outcome};
 use crate::*;
 
+/// From this seed on, outcomes are recorded late.
+const LATE: u64 = 1 << 32;
+
 /// Facts about a log that are known outside it.
 #[derive(Default)]
 struct Told {
+    /// Decisions of late outcomes that are not known to be kept, and of those that are.
+    late: Vec<u64>,
+    late_kept: BTreeSet<u64>,
     /// The call of each acknowledged record.
     kept: BTreeMap<u64, String>,
     /// Acknowledged outcomes and ends.
@@ -80,6 +86,7 @@ impl Told {
 
     fn crash(&mut self, disk: &SimDisk, states: &SimStates, crash: Crash) {
         self.read(disk);
+        self.late.clear();
         disk.crash(crash);
         states.crash(crash);
         if crash == Crash::Power {
@@ -116,6 +123,11 @@ impl Told {
         for (seq, call) in &self.kept {
             let Some(Record::Decision(found)) = there.get(seq) else { panic!("record {seq} is lost") };
             assert_eq!(found.call_id.as_str(), call, "record {seq} was changed");
+        }
+        for decision in &self.late_kept {
+            let is_it =
+                |record: &&Record| matches!(record, Record::Outcome(end) if end.decision == *decision);
+            assert_eq!(there.values().filter(is_it).count(), 1, "outcome of {decision}");
         }
         for seq in &self.others {
             assert!(
@@ -171,7 +183,7 @@ fn history(seed: u64) -> u64 {
                 if rng.one_in(2) {
                     told.check_quiet(&disk, &states);
                 }
-                live(&mut rng, &disk, &log, &mut told, &mut calls);
+                live(&mut rng, &disk, &log, &mut told, &mut calls, seed >= LATE);
                 told.crash(&disk, &states, rng.pick(&[Crash::Process, Crash::Power]));
             }
             Err(error) => {
@@ -206,6 +218,11 @@ fn history(seed: u64) -> u64 {
 }
 
 impl Told {
+    /// Every outcome is kept that was taken before a record.
+    fn keep_late(&mut self) {
+        self.late_kept.extend(self.late.drain(..));
+    }
+
     fn miss(&mut self, log: &Log) {
         self.unrecorded += 1;
         let time = at(1_000 + self.unrecorded);
@@ -219,7 +236,7 @@ impl Told {
     }
 }
 
-fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u64) {
+fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u64, late: bool) {
     let mut flying: Vec<(Pending<'_>, String)> = Vec::new();
     // Opening the log ended those of earlier lives.
     told.ended.extend(told.kept.keys());
@@ -241,6 +258,11 @@ fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u
                     Err(_) => told.miss(log),
                 }
             }
+            12 if late => {
+                if log.flush().is_ok() {
+                    told.keep_late();
+                }
+            }
             12 => {
                 if let Ok(note) = log.checkpoint() {
                     told.note(note);
@@ -253,9 +275,19 @@ fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u
                 let Some(decision) = open.get(rng.below(open.len().max(1) as u64) as usize) else { continue };
                 let decision = **decision;
                 told.ended.insert(decision);
+                if late {
+                    let Record::Outcome(end) = outcome("c", decision) else { panic!("an outcome") };
+                    told.late.extend(log.record_later(&end).map(|()| decision));
+                    continue;
+                }
                 told.others.extend(log.record(&outcome("c", decision)));
             }
-            18 => told.others.extend(log.record(&end(EndReason::Client))),
+            18 => {
+                if let Ok(seq) = log.record(&end(EndReason::Client)) {
+                    told.others.insert(seq);
+                    told.keep_late();
+                }
+            }
             _ => {
                 disk.set_faults(Faults::default());
                 // Once the disk works, so does the log; records in flight may have failed before.
@@ -263,6 +295,7 @@ fn live(rng: &mut Rng, disk: &SimDisk, log: &Log, told: &mut Told, calls: &mut u
                 let call = format!("call-{calls}");
                 let seq = log.record(&record(&call)).or_else(|_| log.record(&record(&call)));
                 told.keep(seq.unwrap(), call);
+                told.keep_late();
             }
         }
     }
@@ -296,14 +329,14 @@ fn refused_outcome_numbered_as_a_cut_settles_no_call() {
 
 #[test]
 fn five_hundred_histories_of_a_failing_disk_lose_nothing() {
-    run(0..500);
+    run((0..300).chain(LATE..LATE + 200));
 }
 
 #[test]
 #[ignore = "takes some minutes"]
 fn twenty_thousand_histories_of_a_failing_disk_lose_nothing() {
     std::thread::scope(|scope| {
-        let halves = [0, 1].map(|half| scope.spawn(move || run((0..10_000).map(|n| 1_000 + 2 * n + half))));
+        let halves = [1_000, LATE].map(|first| scope.spawn(move || run(first..first + 10_000)));
         halves.into_iter().for_each(|half| half.join().unwrap());
     });
 }

@@ -88,6 +88,16 @@ impl AuditSink for CallSpans {
         Ok(sequence)
     }
 
+    fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {
+        self.sink.record_later(outcome)?;
+        self.ended(outcome);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), AuditError> {
+        self.sink.flush()
+    }
+
     fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
         self.sink.note_unrecorded(answer);
     }

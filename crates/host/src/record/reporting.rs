@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use countersign_audit_log::{AuditError, AuditSink, Log, Record, UnrecordedAnswer};
+use countersign_audit_log::{AuditError, AuditSink, Log, OutcomeRecord, Record, UnrecordedAnswer};
 
 use crate::error::{HostError, chain};
 use crate::record::health::Synced;
@@ -36,6 +36,16 @@ enum Life {
     Ended,
 }
 
+impl Life {
+    fn require_open(self) -> Result<(), AuditError> {
+        match self {
+            Self::Open => Ok(()),
+            // No checkpoint would cover it.
+            Self::Ended => Err(AuditError::Unavailable(io::Error::other("its session has ended"))),
+        }
+    }
+}
+
 /// Result of the last observed record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RecordState {
@@ -46,13 +56,29 @@ enum RecordState {
 impl AuditSink for ReportingLog {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
-        if *life == Life::Ended {
-            // No checkpoint would cover it.
-            return Err(AuditError::Unavailable(io::Error::other("its session has ended")));
-        }
+        life.require_open()?;
         let kept = self.log.record(record);
         self.synced.note(&self.log);
         self.observe(RecordState::of(&kept));
+        kept
+    }
+
+    fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {
+        let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
+        life.require_open()?;
+        // why: unobserved, since it does not show that the log works.
+        self.log.record_later(outcome)
+    }
+
+    fn flush(&self) -> Result<(), AuditError> {
+        let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
+        life.require_open()?;
+        let kept = self.log.flush();
+        self.synced.note(&self.log);
+        // why: without outcomes it does not show that the log works.
+        if let Err(error) = &kept {
+            self.observe(RecordState::failed(error));
+        }
         kept
     }
 
@@ -124,7 +150,7 @@ impl ReportingLog {
         let log = Arc::clone(this);
         let verify = move || {
             if let Err(error) = log.log.verify_older() {
-                log.observe(RecordState::of(&Err(error)));
+                log.observe(RecordState::failed(&error));
             }
         };
         let thread = std::thread::Builder::new().name("countersign-verify".to_owned());
@@ -218,8 +244,12 @@ impl RecordState {
     fn of(kept: &Result<u64, AuditError>) -> Self {
         match kept {
             Ok(_) => Self::Works,
-            Err(error) => Self::Fails { code: error.code(), why: chain(error) },
+            Err(error) => Self::failed(error),
         }
+    }
+
+    fn failed(error: &AuditError) -> Self {
+        Self::Fails { code: error.code(), why: chain(error) }
     }
 }
 

@@ -70,3 +70,27 @@ fn idle_means_taken_and_dealt_with() {
     assert!(queue.take().is_none());
     waiter.join().unwrap();
 }
+
+#[test]
+fn consumer_waits_for_a_lent_turn() {
+    let queue = Arc::new(Queue::new(10));
+    let turn = queue.turn();
+    assert!(turn.is_some() && queue.turn().is_none() && !queue.is_idle());
+    queue.push(1, 'a');
+    let taker = {
+        let queue = Arc::clone(&queue);
+        thread::spawn(move || queue.take())
+    };
+    thread::sleep(Duration::from_millis(30));
+    assert!(!taker.is_finished());
+    drop(turn);
+    assert_eq!(taker.join().unwrap(), Some('a'));
+    assert!(queue.turn().is_none(), "the item is being processed");
+}
+
+#[test]
+fn closed_queue_lends_no_turn() {
+    let queue = Queue::<()>::new(10);
+    queue.close();
+    assert!(queue.turn().is_none());
+}

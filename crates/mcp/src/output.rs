@@ -1,0 +1,169 @@
+use std::any::Any;
+use std::io::{self, Write};
+#[cfg(unix)]
+use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(unix)]
+use std::process::ChildStdin;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+#[cfg(unix)]
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+#[cfg(unix)]
+use rustix::fs::{FileType, fstat};
+
+use crate::queue::Queue;
+
+/// Maximum number of bytes that wait for one peer to read them. Beyond that, the sender waits.
+const ROOM: usize = 256 * 1024;
+
+/// Maximum length of a line that its sender writes itself. A pipe that reports room takes that many bytes at once
+/// (POSIX, `PIPE_BUF` on Linux).
+const AT_ONCE: usize = 4_096;
+
+/// Lines to one peer, whole and in order.
+///
+/// The sender writes a line itself if no other line waits and the peer's pipe takes it at once, so that no thread has to
+/// be woken. All other lines wait for the writing thread: a thread that reads from a peer never blocks on writing to the
+/// same peer.
+pub(crate) struct PeerOutput {
+    lines: Queue<Vec<u8>>,
+    /// Set when the writing thread starts.
+    peer: Mutex<Option<Peer>>,
+}
+
+struct Peer {
+    stream: Box<dyn PeerWriter>,
+    is_pipe: bool,
+}
+
+/// A peer's stream, with its type for [`pipe_of`].
+trait PeerWriter: Write + Send {
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<W: Write + Send + 'static> PeerWriter for W {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl PeerOutput {
+    pub(crate) fn new() -> Self {
+        Self { lines: Queue::new(ROOM), peer: Mutex::default() }
+    }
+
+    /// Sends one line, as soon as there is room. Returns `false` if the peer accepts no more.
+    pub(crate) fn send(&self, line: impl Into<Vec<u8>>) -> bool {
+        let mut line = line.into();
+        if line.len() < AT_ONCE
+            && let Some(turn) = self.lines.turn()
+        {
+            let mut peer = self.peer.lock();
+            if let Some(peer) = peer.as_mut().filter(|peer| peer.takes_at_once()) {
+                let written = peer.write_line(&mut line);
+                drop(turn);
+                if written.is_err() {
+                    // The writing thread ends, and reports that the peer has stopped reading.
+                    self.lines.kill();
+                }
+                return written.is_ok();
+            }
+        }
+        self.lines.push(line.len(), line)
+    }
+
+    /// Sends one line without waiting for room, unless `most` lines wait already. Returns whether it was taken. The
+    /// caller must ensure that such lines are few and small.
+    pub(crate) fn offer(&self, line: impl Into<Vec<u8>>, most: usize) -> bool {
+        let line = line.into();
+        self.lines.offer(line.len(), line, most)
+    }
+
+    /// Writes the waiting lines to a peer until the end of the output, or until the peer stops reading.
+    pub(crate) fn write_to(&self, peer: impl Write + Send + 'static) {
+        self.connect(peer);
+        self.write_waiting();
+    }
+
+    pub(crate) fn connect(&self, peer: impl Write + Send + 'static) {
+        *self.peer.lock() = Some(Peer::new(Box::new(peer)));
+    }
+
+    pub(crate) fn write_waiting(&self) {
+        while let Some(mut line) = self.lines.take() {
+            let mut peer = self.peer.lock();
+            if peer.as_mut().is_none_or(|peer| peer.write_line(&mut line).is_err()) {
+                break;
+            }
+        }
+        // A pipe ends for its reader once it is dropped.
+        *self.peer.lock() = None;
+    }
+
+    /// Takes no more lines; those that wait are still written.
+    pub(crate) fn close(&self) {
+        self.lines.close();
+    }
+
+    /// Takes no more lines, and discards those that wait.
+    pub(crate) fn kill(&self) {
+        self.lines.kill();
+    }
+
+    /// Waits until all lines are written, for at most `limit`.
+    pub(crate) fn wait_idle(&self, limit: Duration) {
+        self.lines.wait_idle(limit);
+    }
+}
+
+impl Peer {
+    fn new(stream: Box<dyn PeerWriter>) -> Self {
+        Self { is_pipe: is_pipe((*stream).as_any()), stream }
+    }
+
+    fn write_line(&mut self, line: &mut Vec<u8>) -> io::Result<()> {
+        line.push(b'\n');
+        self.stream.write_all(line)?;
+        self.stream.flush()
+    }
+
+    /// Returns whether a line of [`AT_ONCE`] bytes can be written without waiting for the reader. Only a pipe promises
+    /// that.
+    fn takes_at_once(&self) -> bool {
+        self.is_pipe && has_room((*self.stream).as_any())
+    }
+}
+
+/// The descriptor of a stream that can be a pipe.
+#[cfg(unix)]
+fn pipe_of(stream: &dyn Any) -> Option<BorrowedFd<'_>> {
+    let stdin = stream.downcast_ref::<ChildStdin>().map(AsFd::as_fd);
+    let stdout = stream.downcast_ref::<io::Stdout>().map(AsFd::as_fd);
+    stdin.or(stdout).or_else(|| stream.downcast_ref::<io::PipeWriter>().map(AsFd::as_fd))
+}
+
+#[cfg(unix)]
+fn is_pipe(stream: &dyn Any) -> bool {
+    let stat = pipe_of(stream).and_then(|pipe| fstat(pipe).ok());
+    stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+}
+
+#[cfg(unix)]
+fn has_room(stream: &dyn Any) -> bool {
+    let Some(pipe) = pipe_of(stream) else { return false };
+    let mut ready = [PollFd::from_borrowed_fd(pipe, PollFlags::OUT)];
+    // A pipe without a reader has room and an error.
+    poll(&mut ready, Some(&Timespec::default())).is_ok()
+        && ready.iter().all(|pipe| pipe.revents() == PollFlags::OUT)
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_stream: &dyn Any) -> bool {
+    false
+}
+
+#[cfg(not(unix))]
+fn has_room(_stream: &dyn Any) -> bool {
+    false
+}
