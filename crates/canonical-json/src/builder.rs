@@ -18,7 +18,7 @@ pub(crate) struct TapeBuilder<'a> {
     pub(crate) stacks: &'a mut Stacks,
 }
 
-/// What is open at one place of the text.
+/// Containers and names that are open at one place of the text.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
     /// The containers around the innermost one.

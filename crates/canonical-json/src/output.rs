@@ -16,7 +16,7 @@ impl<'a> CanonicalOutput<'a> {
         Self { input, copied: 0, text }
     }
 
-    /// Place in the canonical text of the byte at `at` of the input, which is not behind what was replaced.
+    /// Place in the canonical text of the byte at `at` of the input, which no replaced part covers.
     #[inline]
     pub(crate) const fn place_of(&self, at: usize) -> usize {
         self.text.len().wrapping_add(at.wrapping_sub(self.copied))

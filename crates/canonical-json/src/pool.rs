@@ -2,8 +2,8 @@
 //!
 //! A thread keeps the buffers of at most four values, each of at most 1 MiB, and one set of stacks, of at most 64 KiB,
 //! until the thread ends. They are cleared and not wiped: a text that is read later overwrites them. Memory that goes
-//! back to the allocator is not wiped either, and whoever can read the memory of the process finds the arguments of the
-//! call in it anyway. Keys do not pass through this reader.
+//! back to the allocator is not wiped either, and a process whose memory can be read reveals the arguments of its calls
+//! anyway. Keys do not pass through this reader.
 
 use std::cell::RefCell;
 use std::mem;

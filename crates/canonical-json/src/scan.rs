@@ -4,7 +4,7 @@ use crate::error::{JsonError, JsonErrorKind};
 use crate::number::{self, Number, SHORT_DIGITS};
 use crate::output::{CanonicalOutput, write_char};
 
-/// Scanner for JSON's tokens over valid UTF-8. It writes the canonical text of what it passes.
+/// Scanner for JSON's tokens over valid UTF-8. It writes the canonical text of the tokens that it passes.
 ///
 /// Positions never exceed the length of the text by more than one, so they are counted without overflow checks.
 #[derive(Debug)]
@@ -292,7 +292,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Number of bytes before the first quotation mark, backslash or control character; all bytes if there is none. For code
+/// Number of bytes before the first quotation mark, backslash or control character; all bytes without one. For code
 /// that reads canonical strings itself.
 ///
 /// ```

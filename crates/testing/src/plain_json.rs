@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 /// Reads `jcs-1` slowly and plainly, as a second opinion on the reader of `canonical-json`, of which it uses nothing.
 /// Returns the canonical text, or the code and offset with which that reader has to refuse the bytes.
 ///
-/// Written from RFC 8259 (grammar), RFC 8785 with ECMA-262's `Number::toString` (canonical text), RFC 7493 (what is
-/// refused), and the documentation of `JsonError` (which fault is reported). It has the default limits. It relies on the
+/// Written from RFC 8259 (grammar), RFC 8785 with ECMA-262's `Number::toString` (canonical text), RFC 7493 (refusals),
+/// and the documentation of `JsonError` (which fault is reported). It has the default limits. It relies on the
 /// standard library for UTF-8 and for the double nearest to a decimal.
 ///
 /// ```
