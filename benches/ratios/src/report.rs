@@ -68,7 +68,7 @@ impl Unit {
 /// One row of the goal table.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// What is measured, and beside what.
+    /// Names of the figure and of its floor.
     pub row: String,
     /// Goal; `None` for a figure that is only reported.
     pub goal: Option<Bound>,

@@ -13,7 +13,7 @@ pub(crate) const LABEL: &str = "countersign/approval-1";
 /// Largest integer that the reader of canonical JSON takes for one.
 const MAX_INTEGER: u64 = 1 << 53;
 
-/// Members of a token. Absent members are left out and never `null`.
+/// PayloadText of a token. Absent members are left out and never `null`.
 ///
 /// why: strings borrow from the decoded text, since most of them are only compared.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -58,26 +58,26 @@ impl<'a> Payload<'a> {
     /// why: canonical JSON has one order of members and one text of each value, so a token is read front to back and
     /// needs no tree. The test `reader_agrees_with_the_canonical_one` compares it with the general reader.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
-        let mut members = Members { rest: std::str::from_utf8(bytes).ok()?.strip_prefix('{')? };
-        let agent = members.optional("\"agent\":", Members::string)?;
-        let approver = members.required("\"approver\":", Members::string)?;
-        let args = members.required("\"args\":", Members::digest)?;
-        let args_recipe = members.required("\"args_recipe\":", Members::string)?;
-        let ask = members.optional("\"ask\":", Members::digest)?;
-        let audience = members.optional("\"audience\":", Members::string)?;
-        let call_id = members.required("\"call_id\":", Members::string)?;
-        let definition = members.optional("\"definition\":", Members::digest)?;
-        let expires = members.required("\"expires\":", Members::time)?;
-        let issued = members.required("\"issued\":", Members::time)?;
-        let key_id = members.required("\"key_id\":", Members::string)?;
-        let plan = members.optional("\"plan\":", Members::digest)?;
-        let principal = members.required("\"principal\":", Members::string)?;
-        let recipe = members.required("\"recipe\":", Members::string)?;
-        let registry_version = members.optional("\"registry_version\":", Members::integer)?;
-        let run = members.required("\"run\":", Members::string)?;
-        let server = members.required("\"server\":", Members::string)?;
-        let session = members.optional("\"session\":", Members::string)?;
-        let token_id = members.required("\"token_id\":", Members::string)?;
+        let mut members = PayloadText { rest: std::str::from_utf8(bytes).ok()?.strip_prefix('{')? };
+        let agent = members.optional("\"agent\":", PayloadText::string)?;
+        let approver = members.required("\"approver\":", PayloadText::string)?;
+        let args = members.required("\"args\":", PayloadText::digest)?;
+        let args_recipe = members.required("\"args_recipe\":", PayloadText::string)?;
+        let ask = members.optional("\"ask\":", PayloadText::digest)?;
+        let audience = members.optional("\"audience\":", PayloadText::string)?;
+        let call_id = members.required("\"call_id\":", PayloadText::string)?;
+        let definition = members.optional("\"definition\":", PayloadText::digest)?;
+        let expires = members.required("\"expires\":", PayloadText::time)?;
+        let issued = members.required("\"issued\":", PayloadText::time)?;
+        let key_id = members.required("\"key_id\":", PayloadText::string)?;
+        let plan = members.optional("\"plan\":", PayloadText::digest)?;
+        let principal = members.required("\"principal\":", PayloadText::string)?;
+        let recipe = members.required("\"recipe\":", PayloadText::string)?;
+        let registry_version = members.optional("\"registry_version\":", PayloadText::integer)?;
+        let run = members.required("\"run\":", PayloadText::string)?;
+        let server = members.required("\"server\":", PayloadText::string)?;
+        let session = members.optional("\"session\":", PayloadText::string)?;
+        let token_id = members.required("\"token_id\":", PayloadText::string)?;
         members.skip("\"tool\":")?;
         let tool = members.string()?;
         if members.rest != "}" {
@@ -109,11 +109,11 @@ impl<'a> Payload<'a> {
 }
 
 /// Rest of a canonical object, before its next member.
-struct Members<'a> {
+struct PayloadText<'a> {
     rest: &'a str,
 }
 
-impl<'a> Members<'a> {
+impl<'a> PayloadText<'a> {
     /// Reads a member that another one follows. `name` includes quotation marks and colon.
     fn required<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         self.skip(name)?;

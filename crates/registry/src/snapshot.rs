@@ -59,18 +59,18 @@ impl Validity {
 
 /// Entries in the order of their ids. A look-up costs the same in a registry of any size.
 #[derive(Debug)]
-pub(crate) struct Entries<K, V> {
+pub(crate) struct EntryIndex<K, V> {
     list: Vec<V>,
     places: HashMap<K, usize>,
 }
 
-impl<K: Hash + Eq, V> Entries<K, V> {
+impl<K: Hash + Eq, V> EntryIndex<K, V> {
     fn get(&self, id: &K) -> Option<&V> {
         self.places.get(id).and_then(|place| self.list.get(*place))
     }
 }
 
-impl<K: Hash + Eq, V> From<BTreeMap<K, V>> for Entries<K, V> {
+impl<K: Hash + Eq, V> From<BTreeMap<K, V>> for EntryIndex<K, V> {
     fn from(entries: BTreeMap<K, V>) -> Self {
         let (ids, list): (Vec<K>, Vec<V>) = entries.into_iter().unzip();
         Self { list, places: ids.into_iter().zip(0..).collect() }
@@ -86,8 +86,8 @@ pub struct RegistrySnapshot {
     pub(crate) version: u64,
     pub(crate) digest: Digest,
     pub(crate) validity: Validity,
-    pub(crate) agents: Entries<AgentId, AgentEntry>,
-    pub(crate) tools: Entries<ToolId, ToolRules>,
+    pub(crate) agents: EntryIndex<AgentId, AgentEntry>,
+    pub(crate) tools: EntryIndex<ToolId, ToolRules>,
     pub(crate) servers: BTreeMap<ServerName, ServerEntry>,
     pub(crate) revoked: Revoked,
     pub(crate) revoked_before: BTreeSet<KeyId>,
