@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use countersign_audit_log::{AuditSink as _, Direction, GatewayRecord, Record};
+use countersign_audit_log::{AuditSink as _, Direction, GatewayRecord, MemorySink, Record};
 use countersign_core::{Clock, Millis, Principal, SessionId};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{NegotiationRequest, SessionContract};
@@ -13,8 +13,8 @@ use crate::structured_args;
 /// Sizes of the arguments in bytes.
 pub const SIZES: [usize; 3] = [26, 1 << 10, 64 << 10];
 
-/// More records than a sink in memory keeps: from then on it reuses the lines of the oldest.
-const WARM: usize = 5_000;
+/// Number of records that a sink in memory keeps by default.
+const KEPT: usize = 4_096;
 
 /// Schema of [`structured_args`](crate::structured_args): it names each member and its type.
 fn schema() -> Value {
@@ -41,6 +41,7 @@ pub struct BenchWorld {
     /// The world.
     pub world: World,
     stats: Arc<CallStats>,
+    kept: usize,
 }
 
 impl Default for BenchWorld {
@@ -72,7 +73,15 @@ impl BenchWorld {
             draft["agents"][0]["max_session"] = json!("23h");
         });
         let world = World::of(&registry).principal(principal);
-        Self { stats: Arc::new(CallStats::new()), world }
+        Self { stats: Arc::new(CallStats::new()), kept: KEPT, world }
+    }
+
+    /// The same with a sink that keeps few records, which is soon in its steady state: where time does not count.
+    #[must_use]
+    pub fn small() -> Self {
+        let mut small = Self { kept: 64, ..Self::new() };
+        small.world.sink = Arc::new(MemorySink::keeping(small.kept));
+        small
     }
 
     /// Gate with a goal, approvals, and the highest rate of refusals with an entry of their own.
@@ -96,9 +105,9 @@ impl BenchWorld {
         gate
     }
 
-    /// Fills the sink.
+    /// Fills the sink: from then on it reuses the lines of its oldest records.
     pub fn warm(&self) {
-        (0..WARM).for_each(|_| self.extra_record());
+        (0..self.kept + 64).for_each(|_| self.extra_record());
     }
 
     /// Contract of a session of its own.

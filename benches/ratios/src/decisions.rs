@@ -21,7 +21,12 @@ impl ApprovedCall {
     /// Opens a gate and asks once, for the facts to approve.
     #[must_use]
     pub fn new(size: usize) -> Self {
-        let world = BenchWorld::new();
+        Self::of(BenchWorld::new(), size)
+    }
+
+    /// The same in this world.
+    #[must_use]
+    pub fn of(world: BenchWorld, size: usize) -> Self {
         let (gate, args) = (world.gate(), structured_args(size));
         let refused = gate.check(&ToolCall::new("call-1", "desk", "refund", &args)).unwrap_err();
         let binding = refused.approval_request().unwrap().binding().clone();
@@ -158,7 +163,12 @@ impl UndisclosedCall {
     /// Opens a gate.
     #[must_use]
     pub fn new(size: usize) -> Self {
-        let world = BenchWorld::new();
+        Self::of(BenchWorld::new(), size)
+    }
+
+    /// The same in this world.
+    #[must_use]
+    pub fn of(world: BenchWorld, size: usize) -> Self {
         Self { gate: world.gate(), world, args: structured_args(size) }
     }
 

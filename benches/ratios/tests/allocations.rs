@@ -4,7 +4,7 @@
 
 use allocation_counter::measure;
 use countersign_ratios::decisions::{ApprovedCall, FreeCall, UndisclosedCall};
-use countersign_ratios::{Operation, SIZES};
+use countersign_ratios::{BenchWorld, Operation, SIZES};
 
 /// Median of the allocations of 16 operations, after 32 that warm up.
 fn allocations(mut operation: impl Operation) -> u64 {
@@ -26,7 +26,7 @@ fn allocations(mut operation: impl Operation) -> u64 {
 #[test]
 fn free_call_allocates_no_more_than_this() {
     for (size, most) in SIZES.into_iter().zip([1, 1, 1]) {
-        let counted = allocations(FreeCall::new(size));
+        let counted = allocations(FreeCall::of(BenchWorld::small(), size));
         assert!(counted <= most, "{counted} allocations at {size} B, at most {most} expected");
     }
 }
@@ -34,7 +34,7 @@ fn free_call_allocates_no_more_than_this() {
 #[test]
 fn approved_call_allocates_no_more_than_this() {
     for (size, most) in SIZES.into_iter().zip([3, 3, 3]) {
-        let counted = allocations(ApprovedCall::new(size));
+        let counted = allocations(ApprovedCall::of(BenchWorld::small(), size));
         assert!(counted <= most, "{counted} allocations at {size} B, at most {most} expected");
     }
 }
@@ -42,7 +42,7 @@ fn approved_call_allocates_no_more_than_this() {
 #[test]
 fn undisclosed_refusal_allocates_no_more_than_this() {
     for (size, most) in SIZES.into_iter().zip([2, 2, 2]) {
-        let counted = allocations(UndisclosedCall::new(size));
+        let counted = allocations(UndisclosedCall::of(BenchWorld::small(), size));
         assert!(counted <= most, "{counted} allocations at {size} B, at most {most} expected");
     }
 }

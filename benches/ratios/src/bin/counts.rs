@@ -18,14 +18,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use countersign_ratios::paths::{PATHS, Setup};
+use countersign_ratios::paths::{HotPath, PATHS};
 
 /// Growth that fails, in percent.
 const GROWTH: u64 = 5;
-
-/// Times of the two runs.
-const FEW: u64 = 50;
-const MANY: u64 = 150;
 
 fn main() -> ExitCode {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
@@ -67,8 +63,8 @@ fn main() -> ExitCode {
 
 /// Instructions of all paths, half of them in a thread of its own: a count does not depend on what else runs.
 fn count_all() -> Vec<(&'static str, u64)> {
-    let counts = |part: &[(&'static str, Setup)]| -> Vec<(&'static str, u64)> {
-        part.iter().map(|(name, _)| (*name, count(name))).collect()
+    let counts = |part: &[HotPath]| -> Vec<(&'static str, u64)> {
+        part.iter().map(|(name, times, _)| (*name, count(name, *times))).collect()
     };
     let (one, other) = PATHS.split_at(PATHS.len() / 2);
     std::thread::scope(|scope| {
@@ -79,16 +75,17 @@ fn count_all() -> Vec<(&'static str, u64)> {
 }
 
 /// Instructions of one path without its hashes.
-fn count(name: &str) -> u64 {
-    let per_time = |hashes: bool| (run(name, MANY, hashes) - run(name, FEW, hashes)) / (MANY - FEW);
-    per_time(false) - per_time(true)
+fn count(name: &str, times: u32) -> u64 {
+    let set_up = run(name, 0, &[]);
+    let per_time = |flags: &[&str]| run(name, times, flags).saturating_sub(set_up) / u64::from(times);
+    per_time(&[]).saturating_sub(per_time(&["--hashes"]))
 }
 
 /// Instructions of one run.
-fn run(name: &str, times: u64, hashes: bool) -> u64 {
+fn run(name: &str, times: u32, flags: &[&str]) -> u64 {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(path());
-    valgrind.args([name, &times.to_string()]).args(hashes.then_some("--hashes"));
+    valgrind.args([name, &times.to_string()]).args(flags);
     let output = valgrind.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{text}");

@@ -6,29 +6,27 @@
 
 use countersign_ratios::paths::PATHS;
 
-/// Tokens that are made before, whatever the number of times, so that making them does not count.
-const PREPARED: u32 = 512;
+/// Tokens that are made before, whatever the number of times, so that making them does not count: an approved call is
+/// repeated so often at most.
+const PREPARED: u32 = 1_000;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, times, rest @ ..] = arguments.as_slice() else {
-        PATHS.iter().for_each(|(name, _)| println!("{name}"));
+        PATHS.iter().for_each(|(name, ..)| println!("{name}"));
         return;
     };
-    let setup = PATHS.iter().find_map(|(known, setup)| (known == name).then_some(setup)).unwrap();
+    let setup = PATHS.iter().find_map(|(known, _, setup)| (known == name).then_some(setup)).unwrap();
     let mut ready = setup();
     let times: u32 = times.parse().unwrap();
-    if !rest.is_empty() {
-        let hashes = ready.hashes.unwrap_or_else(|| Box::new(|| ()));
-        (0..times).for_each(|_| hashes());
-        return;
-    }
-    for batch in std::iter::successors(Some(times), |left| left.checked_sub(PREPARED)) {
-        ready.path.prepare(PREPARED);
-        for _ in 0..batch.min(PREPARED) {
+    ready.path.prepare(PREPARED);
+    match &ready.hashes {
+        Some(hashes) if !rest.is_empty() => (0..times).for_each(|_| hashes()),
+        None if !rest.is_empty() => {}
+        _ => (0..times).for_each(|_| {
             ready.path.run();
             ready.path.settle();
-        }
+        }),
     }
     // why: dropping the path is not part of it.
     std::process::exit(0);

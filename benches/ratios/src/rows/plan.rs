@@ -16,7 +16,7 @@ const SIZE: usize = 256;
 /// A call without a plan, the same one as a step of a plan that the gate has, and the same one with a proof at a gate
 /// that has the plan's root.
 pub(super) fn plan(sampling: Sampling) -> Vec<Row> {
-    let mut sides = [Kind::Free, Kind::Whole, Kind::Root].map(PlannedCall::new);
+    let mut sides = [Kind::Free, Kind::Whole, Kind::Root].map(|kind| PlannedCall::new(kind, BenchWorld::new()));
     let [free, whole, root] = &mut sides;
     let rounds = interleave(
         sampling,
@@ -55,16 +55,15 @@ pub(crate) struct PlannedCall {
 impl PlannedCall {
     /// A step of a plan that the gate has whole.
     pub(crate) fn whole() -> Self {
-        Self::new(Kind::Whole)
+        Self::new(Kind::Whole, BenchWorld::small())
     }
 
     /// A step of a plan of which the gate has the root.
     pub(crate) fn root() -> Self {
-        Self::new(Kind::Root)
+        Self::new(Kind::Root, BenchWorld::small())
     }
 
-    fn new(kind: Kind) -> Self {
-        let world = BenchWorld::new();
+    fn new(kind: Kind, world: BenchWorld) -> Self {
         let mut call = Self {
             gate: world.gate(),
             args: structured_args(SIZE),
