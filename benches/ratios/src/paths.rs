@@ -34,7 +34,9 @@ pub const PATHS: [HotPath; 12] = [
     ("approved-1k", 1_000, || with_bare(ApprovedCall::of(BenchWorld::small(), 1 << 10), ApprovedCall::bare)),
     ("free-26", 2_000, || with_bare(FreeCall::of(BenchWorld::small(), 26), FreeCall::bare)),
     ("free-64k", 30, || with_bare(FreeCall::of(BenchWorld::small(), 64 << 10), FreeCall::bare)),
-    ("undisclosed", 2_000, || with_bare(UndisclosedCall::of(BenchWorld::small(), 1 << 10), UndisclosedCall::bare)),
+    ("undisclosed", 2_000, || {
+        with_bare(UndisclosedCall::of(BenchWorld::small(), 1 << 10), UndisclosedCall::bare)
+    }),
     ("digest-64k", 30, digest_of_text),
     ("token", 4_000, token),
     ("goal", 4_000, goal),

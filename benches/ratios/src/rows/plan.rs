@@ -16,7 +16,8 @@ const SIZE: usize = 256;
 /// A call without a plan, the same one as a step of a plan that the gate has, and the same one with a proof at a gate
 /// that has the plan's root.
 pub(super) fn plan(sampling: Sampling) -> Vec<Row> {
-    let mut sides = [Kind::Free, Kind::Whole, Kind::Root].map(|kind| PlannedCall::new(kind, BenchWorld::new()));
+    let mut sides =
+        [Kind::Free, Kind::Whole, Kind::Root].map(|kind| PlannedCall::new(kind, BenchWorld::new()));
     let [free, whole, root] = &mut sides;
     let rounds = interleave(
         sampling,
