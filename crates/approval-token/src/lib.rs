@@ -24,7 +24,7 @@ mod tests;
 pub use denial::{DenialReason, PendingDenial};
 pub use error::{ApprovalError, MintError, PendingError};
 pub use pending::{
-    PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind, asker_of_session,
+    PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind, asker_of_session, short_id,
 };
 pub use pending_memory::MemoryPendingApprovals;
 pub use proposal_summary::{ClaimSummary, EvidenceForm, EvidenceSummary, ProposalSummary};

@@ -258,6 +258,17 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// [`PendingError::Unavailable`].
     fn list_ended(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError>;
 
+    /// Returns the beginning of an id by which a person can name the question: four characters, or as many more as it takes
+    /// to differ from the ids of all other waiting questions.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn short_id(&self, id: &CallId, now: Timestamp) -> Result<String, PendingError> {
+        let waiting = self.list(now)?;
+        let others = waiting.iter().map(|other| other.id().as_str()).filter(|other| *other != id.as_str());
+        Ok(short_id(id.as_str(), others).to_owned())
+    }
+
     /// Records that a session is alive. An ended session stays ended.
     ///
     /// # Errors
@@ -332,6 +343,17 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`PendingError::Unknown`], [`PendingError::Decided`] if it no longer waits, or [`PendingError::Unavailable`].
     fn withdraw(&self, id: &CallId) -> Result<(), PendingError>;
+}
+
+/// Fewest characters of a short id.
+const MIN_SHORT: usize = 4;
+
+/// Returns the shortest beginning of `id`, of four characters or more, with which no other id begins.
+pub fn short_id<'a, 'o>(id: &'a str, others: impl IntoIterator<Item = &'o str>) -> &'a str {
+    let common = |other: &str| id.bytes().zip(other.bytes()).take_while(|(mine, its)| mine == its).count();
+    let least = others.into_iter().map(|other| common(other).saturating_add(1)).fold(MIN_SHORT, usize::max);
+    let end = (least..id.len()).find(|at| id.is_char_boundary(*at));
+    end.and_then(|end| id.get(..end)).unwrap_or(id)
 }
 
 /// Reads an optional member that is present. `null` is refused: absence has one spelling.

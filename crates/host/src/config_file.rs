@@ -76,6 +76,7 @@ pub struct ApprovalPart {
     pub store: PathBuf,
     audience: Option<Audience>,
     ttl: Option<Span>,
+    hold: Option<Span>,
     #[serde(default)]
     store_must_exist: bool,
 }
@@ -147,6 +148,12 @@ impl ApprovalPart {
     #[must_use]
     pub fn ttl(&self) -> Millis {
         self.ttl.map_or(Millis::from_secs(600), |span| span.millis())
+    }
+
+    /// Returns how long the gateway holds a call that waits; zero if it refuses it at once.
+    #[must_use]
+    pub fn hold(&self) -> Millis {
+        self.hold.map_or(Millis::ZERO, Span::millis)
     }
 }
 

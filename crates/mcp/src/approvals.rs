@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use countersign_approval_token::{
-    ApprovalToken, PendingApproval, PendingApprovals, PendingDenial, PendingError,
+    ApprovalToken, PendingApproval, PendingApprovals, PendingDenial, PendingError, PendingState,
 };
 use countersign_core::{CallFacts, CallId, Digest, Millis, Timestamp, ToolId};
 use countersign_tool_gate::{ApprovalRequest, RejectionCode};
@@ -25,6 +25,8 @@ pub(crate) enum ApproverAnswer {
 pub(crate) struct FiledQuestion {
     /// The id to approve under.
     pub(crate) id: CallId,
+    /// The beginning of the id that a person may type.
+    pub(crate) short: String,
     /// Whether this request created the question.
     is_new: bool,
 }
@@ -74,7 +76,10 @@ impl CallApprovals {
             wanted = wanted.summary(proposal.clone());
         }
         let filed = match self.store.request(&wanted) {
-            Ok(id) => Ok(FiledQuestion { is_new: !is_known && id == binding.call_id, id }),
+            Ok(id) => {
+                let (short, is_new) = (self.store.short_id(&id, now)?, !is_known && id == binding.call_id);
+                Ok(FiledQuestion { id, short, is_new })
+            }
             Err(PendingError::Denied) => Err(PendingError::Denied),
             Err(error) => return Err(error),
         };
@@ -85,6 +90,16 @@ impl CallApprovals {
         }
         asked.push_back(binding.clone());
         filed
+    }
+
+    /// Returns a question and its state.
+    pub(crate) fn state(&self, id: &CallId) -> Result<Option<(PendingApproval, PendingState)>, PendingError> {
+        self.store.get(id)
+    }
+
+    /// Withdraws a question that is not answered yet.
+    pub(crate) fn withdraw_waiting(&self, id: &CallId) -> Result<(), PendingError> {
+        self.store.withdraw(id)
     }
 
     /// Withdraws a question that was filed just now.

@@ -2,10 +2,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_approval_token::DenialReason;
 use countersign_audit_log::{Direction, OutcomeKind};
-use countersign_core::{CallId, Digest, ToolId};
+use countersign_core::{Digest, ToolId};
 use countersign_tool_gate::{AcceptedCall, NotFiled, Rejection, RejectionCode, Retry, ToolCall};
 
-use crate::approvals::ApproverAnswer;
+use crate::approvals::{ApproverAnswer, FiledQuestion};
 use crate::definitions::{is_unknown, know_definition};
 use crate::era_2025;
 use crate::fault::Fault;
@@ -16,6 +16,7 @@ use crate::questions::QuestionDesk;
 use crate::results::{RefusalText, refusal_line};
 use crate::session_end::look_at_session;
 use crate::submission::SUBMIT_PLAN;
+use crate::waiting::{OpenQuestion, wait_for_answer};
 
 /// Decides the client's calls one after another, so one approval that fits two calls is used by one of them. Calls that
 /// need the server's current list of tools go to [`decide_unlisted`].
@@ -36,7 +37,8 @@ pub(crate) fn decide_calls(link: &Link) {
                 link.unlisted.push(call.weight, call);
             }
             Some(false) => {
-                guarded(link, &call, || decide(link, &call));
+                let asked = guarded(link, &call, || decide(link, &call)).flatten();
+                hold(link, call, asked);
             }
             None => {}
         }
@@ -50,15 +52,24 @@ pub(crate) fn decide_unlisted(link: &Link) {
         if link.refuses_by_stop(&call) {
             continue;
         }
-        guarded(link, &call, || {
+        let asked = guarded(link, &call, || {
             learn_definitions(link, &call);
             // The gateway may have been stopped during the wait.
-            if !link.refuses_by_stop(&call) {
-                (link.before_call)();
-                look_at_session(link);
-                decide(link, &call);
+            if link.refuses_by_stop(&call) {
+                return None;
             }
+            (link.before_call)();
+            look_at_session(link);
+            decide(link, &call)
         });
+        hold(link, call, asked.flatten());
+    }
+}
+
+/// Keeps a call whose question a person has yet to answer.
+fn hold(link: &Link, call: HeldCall, asked: Option<OpenQuestion>) {
+    if let Some(question) = asked {
+        wait_for_answer(link, call, question);
     }
 }
 
@@ -92,9 +103,10 @@ fn learn_definitions(link: &Link, call: &HeldCall) {
     }
 }
 
-fn decide(link: &Link, call: &HeldCall) {
+/// Decides a call, and answers it or passes it on. Returns the question instead if the call only lacks a person's answer.
+fn decide(link: &Link, call: &HeldCall) -> Option<OpenQuestion> {
     if link.is_over(call) {
-        return;
+        return None;
     }
     let server = link.settings.server();
     let tool = ToolId::new(server.as_str(), &call.name).ok();
@@ -104,7 +116,8 @@ fn decide(link: &Link, call: &HeldCall) {
         }
         if tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool)) {
             link.record(Direction::ToServer, None, Fault::ReservedTool);
-            return link.fail(call, Fault::ReservedTool);
+            link.fail(call, Fault::ReservedTool);
+            return None;
         }
     }
     let answer = tool.and_then(|tool| find_answer(link, &tool, call.own_args().digest()));
@@ -118,7 +131,8 @@ fn decide(link: &Link, call: &HeldCall) {
         Ok(call_id) => call_id,
         Err(_) => {
             link.record(Direction::ToServer, None, Fault::Internal);
-            return link.fail(call, Fault::Internal);
+            link.fail(call, Fault::Internal);
+            return None;
         }
     };
     let request_id = call.request_id();
@@ -160,6 +174,7 @@ fn decide(link: &Link, call: &HeldCall) {
                 last.accepted(step);
             }
             dispatch(link, call, accepted);
+            None
         }
         Err(rejection) => refuse(link, call, &rejection, questions.filed(), reason_of(answer.as_ref())),
     }
@@ -179,7 +194,10 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     let tool = accepted.tool().clone();
     let (args, in_flight) = match accepted.dispatch() {
         Ok(dispatched) => dispatched,
-        Err(rejection) => return refuse(link, call, &rejection, None, None),
+        Err(rejection) => {
+            refuse(link, call, &rejection, None, None);
+            return;
+        }
     };
     let released = link.asked.lock().release(&call.id, call.serial, RequestPurpose::Call(in_flight));
     if let Err(unsent) = released {
@@ -209,32 +227,49 @@ fn reason_of(answer: Option<&ApproverAnswer>) -> Option<&DenialReason> {
     }
 }
 
-/// Answers a refused call. `filed` is the result of filing its question, if the gate asked one.
+/// Answers a refused call. `filed` is the result of filing its question, if the gate asked one. A call that only lacks the
+/// answer to its question is not answered yet.
 fn refuse(
     link: &Link,
     call: &HeldCall,
     rejection: &Rejection,
-    filed: Option<Result<CallId, NotFiled>>,
+    filed: Option<Result<FiledQuestion, NotFiled>>,
     reason: Option<&DenialReason>,
-) {
+) -> Option<OpenQuestion> {
     let code = rejection.code();
     // A call id with an earlier question cannot be asked about again. The store works; only the client can choose another id.
     let (retry, unlock) = match filed {
         Some(Err(NotFiled::IdInUse)) => (Retry::AfterChange, Some("the call under another call id")),
         Some(Ok(_) | Err(_)) | None => (rejection.retry(), rejection.unlock()),
     };
-    let approval = filed.and_then(Result::ok).filter(|_| rejection.approval_request().is_some());
+    let question = filed.and_then(Result::ok).filter(|_| rejection.approval_request().is_some());
     let refusal = RefusalText {
         retry: retry.as_str(),
         unlock,
-        approval_id: approval.as_ref().map(CallId::as_str),
+        approval_id: question.as_ref().map(|question| question.id.as_str()),
+        short_id: question.as_ref().map(|question| question.short.as_str()),
         record: rejection.sequence(),
         is_approval_spent: rejection.approval_spent(),
         is_attestation_spent: rejection.attestation_spent(),
         reason: reason.filter(|_| code == RejectionCode::ApprovalDenied),
         ..RefusalText::of(code, rejection.call_id())
     };
-    if link.withdraw(call) {
-        link.answer(&call.id, refusal_line(&call.id, refusal));
+    let line = refusal_line(&call.id, refusal);
+    answer_or_hold(link, call, line, question)
+}
+
+/// Answers a refused call, or returns its question if the refusal names one.
+pub(crate) fn answer_or_hold(
+    link: &Link,
+    call: &HeldCall,
+    refusal: String,
+    question: Option<FiledQuestion>,
+) -> Option<OpenQuestion> {
+    if let Some(FiledQuestion { id, short, .. }) = question {
+        return Some(OpenQuestion { id, short, refusal });
     }
+    if link.withdraw(call) {
+        link.answer(&call.id, refusal);
+    }
+    None
 }

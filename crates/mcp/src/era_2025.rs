@@ -48,6 +48,9 @@ const PING: &str = "ping";
 const LOG_MESSAGE: &str = "notifications/message";
 const INSTRUCTIONS: &str = "instructions";
 const CANCELLED: &str = "notifications/cancelled";
+const PROGRESS: &str = "notifications/progress";
+/// Metadata name of the token under which a client takes progress notifications.
+const PROGRESS_TOKEN: &str = "progressToken";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
 /// Requests of the client that pass unchanged, besides those that are handled by name.
@@ -242,6 +245,25 @@ fn plain_call_id(id: &str) -> Option<CallId> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b':');
     let starts_well = id.starts_with(|c: char| c.is_ascii_alphanumeric());
     if starts_well && id.bytes().all(is_plain) && id != LIST { CallId::new(id).ok() } else { None }
+}
+
+/// Returns the token for progress notifications in a request's metadata, as JSON: a string or an integer (MCP 2025-11-25,
+/// *Progress*).
+pub(crate) fn progress_token(meta: ValueRef<'_>) -> Option<String> {
+    let token = meta.get(PROGRESS_TOKEN)?;
+    let is_token = token.as_str().is_some() || token.is_exact() && token.as_i64().is_some();
+    is_token.then(|| token.canonical_text())
+}
+
+/// Builds the notification that a call waits for a person's answer. `told` counts them. Progress must rise, so these are
+/// thousandths: the server may report progress of its own under the same token afterwards.
+pub(crate) fn waiting_line(token: &str, told: u32, question: &str) -> String {
+    let params = Object::new()
+        .string("message", &format!("waits for approval: {question}"))
+        .raw("progress", &(f64::from(told) / 1_000.0).to_string())
+        .raw("progressToken", token)
+        .finish();
+    Object::new().string("jsonrpc", "2.0").string("method", PROGRESS).raw("params", &params).finish()
 }
 
 /// Builds the call for the server from the call that the gate accepted.

@@ -22,6 +22,7 @@ use crate::recording::record_refusals;
 use crate::session_end::watch_session;
 use crate::settings::GatewaySettings;
 use crate::submission::LastStep;
+use crate::waiting::watch_answers;
 
 /// Time to wait, after a stop, for a decision in progress and for a client that reads slowly.
 const AFTER_STOP: Duration = Duration::from_millis(100);
@@ -223,6 +224,7 @@ impl Gateway {
         // A call that is being decided still leaves a record, even if no one waits for its answer.
         link.calls.wait_idle(drain);
         link.unlisted.wait_idle(drain);
+        link.waiting.wait_idle(drain);
         // A plan whose last step had calls left is finished here.
         finish(&link);
         link.end_recording(drain);
@@ -254,6 +256,7 @@ fn start_all(
     start(link, "server-in", move |link| link.to_server.write_to(server_in), Link::server_stopped_reading)?;
     start(link, "calls", decide_calls, Link::calls_looked_at)?;
     start(link, "unlisted", decide_unlisted, Link::calls_ended)?;
+    start(link, "answers", watch_answers, |_| {})?;
     start(link, "session", watch_session, |_| {})?;
     start(link, "record", record_refusals, |_| {})?;
     start(link, "server-out", move |link| read_server(link, server_out), Link::server_ended)?;

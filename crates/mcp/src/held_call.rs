@@ -1,5 +1,5 @@
 use countersign_canonical_json::{Canonical, ValueRef};
-use countersign_core::{CallId, RequestId};
+use countersign_core::{CallId, RequestId, Timestamp};
 use countersign_tool_gate::{CallArgs, REQUEST_ID_MEMBER};
 
 use crate::era_2025::{self, CallParams};
@@ -24,6 +24,10 @@ pub(crate) struct HeldCall {
     pub(crate) plan_step: Option<u64>,
     /// The call's position in a trace, as the client states it.
     pub(crate) trace: Option<String>,
+    /// The client's token for progress notifications, as JSON.
+    pub(crate) progress: Option<String>,
+    /// End of the wait for a person's answer, once it has begun.
+    pub(crate) waits_until: Option<Timestamp>,
 }
 
 impl HeldCall {
@@ -49,6 +53,8 @@ impl HeldCall {
             call_id: call.call_id,
             plan_step: call.plan_step,
             trace: call.trace.map(Into::into),
+            progress: call.meta.and_then(era_2025::progress_token),
+            waits_until: None,
         }
     }
 

@@ -49,6 +49,7 @@ mod session_end;
 mod settings;
 mod submission;
 mod table;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

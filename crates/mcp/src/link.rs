@@ -25,6 +25,7 @@ use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::GatewaySettings;
 use crate::submission::LastStep;
 use crate::table::Table;
+use crate::waiting::WaitingCalls;
 
 /// Maximum number of refusals that wait to be recorded. A further message is counted in the sum; a further refused call makes
 /// the client wait.
@@ -64,6 +65,8 @@ pub(crate) struct Link {
     pub(crate) calls: Queue<HeldCall>,
     /// Calls that wait for the server's list of tools, and the calls behind them.
     pub(crate) unlisted: Queue<HeldCall>,
+    /// Calls that wait for a person's answer.
+    pub(crate) waiting: WaitingCalls,
     pub(crate) to_client: PeerOutput,
     pub(crate) to_server: PeerOutput,
     life: Mutex<EndProgress>,
@@ -194,6 +197,7 @@ impl Link {
             last_step: Mutex::new(parts.last_step),
             calls: Queue::new(limits.client_line.saturating_mul(2)),
             unlisted: Queue::new(limits.client_line.saturating_mul(2)),
+            waiting: WaitingCalls::default(),
             to_client: PeerOutput::new(),
             to_server: PeerOutput::new(),
             life: Mutex::default(),
@@ -302,6 +306,7 @@ impl Link {
         self.note(|life| {
             life.first.get_or_insert(EndedBy::Client);
         });
+        self.waiting.close();
         self.calls.close();
     }
 
@@ -311,6 +316,7 @@ impl Link {
             life.stopped = Some(life.stopped.map_or(drain, |_| Duration::ZERO));
             life.first.get_or_insert(EndedBy::Gateway);
         });
+        self.waiting.close();
         self.calls.close();
     }
 
@@ -368,6 +374,7 @@ impl Link {
             life.server_speaks = true;
         });
         self.fail_outstanding();
+        self.waiting.close();
         self.to_server.kill();
         self.note(|life| {
             life.server_speaks = false;
@@ -391,6 +398,7 @@ impl Link {
 
     /// Ends every thread that does not wait for a peer.
     pub(crate) fn stop(&self) {
+        self.waiting.close();
         self.calls.kill();
         self.unlisted.kill();
         self.recording.kill();

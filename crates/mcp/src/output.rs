@@ -77,7 +77,7 @@ impl PeerOutput {
     /// caller must ensure that such lines are few and small.
     pub(crate) fn offer(&self, line: impl Into<Vec<u8>>, most: usize) -> bool {
         let line = line.into();
-        self.lines.offer(line.len(), line, most)
+        self.lines.offer(line.len(), line, most).is_ok()
     }
 
     /// Writes the waiting lines to a peer until the end of the output, or until the peer stops reading.

@@ -10,7 +10,8 @@ use countersign_tool_gate::{
     ApprovalDesk as _, NotFiled, PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError,
 };
 
-use crate::approvals::ApproverAnswer;
+use crate::approvals::{ApproverAnswer, FiledQuestion};
+use crate::calls::answer_or_hold;
 use crate::definitions::know_definition;
 use crate::held_call::HeldCall;
 use crate::link::Link;
@@ -18,6 +19,7 @@ use crate::questions::QuestionDesk;
 use crate::results::{Committed, PlanKind, RefusalText, advice, committed_line, refusal_line};
 use crate::settings::PlanApprovals;
 use crate::submission::{LastStep, read_plan};
+use crate::waiting::OpenQuestion;
 
 /// Id in the record of a plan without a root: it could not be read or committed.
 const NO_ROOT: &str = "plan";
@@ -29,7 +31,7 @@ struct Refused {
     message: String,
     retry: Retry,
     unlock: Option<&'static str>,
-    approval: Option<CallId>,
+    question: Option<Box<FiledQuestion>>,
     record: Option<u64>,
     is_approval_spent: bool,
     /// The approver's reason for the denial.
@@ -63,7 +65,7 @@ impl From<&StartPlanError> for Refused {
             message: error.to_string(),
             retry,
             unlock,
-            approval: None,
+            question: None,
             record: None,
             is_approval_spent: error.approval_spent(),
             reason: None,
@@ -79,7 +81,8 @@ impl Refused {
             retry: self.retry.as_str(),
             unlock: self.unlock,
             advice: RejectionCode::from_code(self.code).and_then(advice),
-            approval_id: self.approval.as_ref().map(CallId::as_str),
+            approval_id: self.question.as_ref().map(|question| question.id.as_str()),
+            short_id: self.question.as_ref().map(|question| question.short.as_str()),
             call_id: None,
             tells_call_id: false,
             record: self.record,
@@ -91,26 +94,24 @@ impl Refused {
 }
 
 /// Answers a call of the gateway's own tool.
-pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) {
+pub(crate) fn submit(link: &Link, call: &HeldCall, approvals: PlanApprovals) -> Option<OpenQuestion> {
     let decided = match read(link, call) {
         Ok(plan) => {
             for step in plan.steps() {
                 know_definition(link, step.tool());
             }
             if link.refuses_by_stop(call) || link.is_over(call) {
-                return;
+                return None;
             }
             change(link, plan, approvals)
         }
         Err(error) => Err(refuse(link, call.own_args().digest(), &error)),
     };
-    let answer = match decided {
-        Ok(committed) => committed_line(&call.id, &committed),
-        Err(refused) => refusal_line(&call.id, refused.text()),
+    let (answer, question) = match decided {
+        Ok(committed) => (committed_line(&call.id, &committed), None),
+        Err(refused) => (refusal_line(&call.id, refused.text()), refused.question.map(|question| *question)),
     };
-    if link.withdraw(call) {
-        link.answer(&call.id, answer);
-    }
+    answer_or_hold(link, call, answer, question)
 }
 
 /// Requests the plan's approval if it needs one, then starts the plan or amends the running one with it.
@@ -175,12 +176,12 @@ fn needs_approval(link: &Link, plan: &Plan, kind: PlanKind, approvals: PlanAppro
 /// Returns the approval of exactly this plan. If it is missing, requests it and refuses the plan.
 fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refused> {
     let code = RejectionCode::ApprovalRequired.as_str();
-    let required = |approval, record| Refused {
+    let required = |question, record| Refused {
         code,
         message: "a person must approve this plan".into(),
         retry: Retry::AfterApproval,
         unlock: Some("an approval of exactly this plan"),
-        approval,
+        question,
         record,
         is_approval_spent: false,
         reason: None,
@@ -238,7 +239,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
             unlock: Some("a plan that was not asked about before"),
             ..required(None, Some(record))
         }),
-        filed => Err(required(filed.and_then(Result::ok), Some(record))),
+        filed => Err(required(filed.and_then(Result::ok).map(Box::new), Some(record))),
     }
 }
 
@@ -249,7 +250,7 @@ fn denied(record: Option<u64>, reason: Option<DenialReason>) -> Refused {
         message: "a person refused this plan".into(),
         retry: RejectionCode::ApprovalDenied.retry(),
         unlock: Some("a plan that was not asked about before"),
-        approval: None,
+        question: None,
         record,
         is_approval_spent: false,
         reason,

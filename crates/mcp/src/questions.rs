@@ -2,7 +2,6 @@ use std::cell::RefCell;
 
 use countersign_approval_token::PendingError;
 use countersign_audit_log::Direction;
-use countersign_core::CallId;
 use countersign_tool_gate::{ApprovalDesk, ApprovalRequest, NotFiled};
 
 use crate::approvals::{CallApprovals, FiledQuestion};
@@ -21,9 +20,9 @@ impl<'l> QuestionDesk<'l> {
         Self { link, filed: RefCell::new(None) }
     }
 
-    /// The id to approve under, or the reason that the question was not filed; `None` if the gate asked nothing.
-    pub(crate) fn filed(self) -> Option<Result<CallId, NotFiled>> {
-        self.filed.into_inner().map(|filed| filed.map(|question| question.id))
+    /// The question, or the reason that the question was not filed; `None` if the gate asked nothing.
+    pub(crate) fn filed(self) -> Option<Result<FiledQuestion, NotFiled>> {
+        self.filed.into_inner()
     }
 
     fn ask(&self, request: &ApprovalRequest, approvals: &CallApprovals) -> Result<FiledQuestion, NotFiled> {

@@ -63,28 +63,30 @@ impl<T> Queue<T> {
     pub(crate) fn push(&self, weight: usize, item: T) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, |s| !s.closed && !s.fits(weight, self.room));
-        self.put(state, weight, item)
+        self.put(state, weight, item).is_ok()
     }
 
-    /// Adds an item without waiting for room, unless `most` items are queued already. Returns whether it was added. The
-    /// caller must ensure that such items are few and small.
-    pub(crate) fn offer(&self, weight: usize, item: T, most: usize) -> bool {
+    /// Adds an item without waiting for room. The caller must ensure that such items are few and small.
+    ///
+    /// # Errors
+    /// The item, if the queue is closed or has `most` items already.
+    pub(crate) fn offer(&self, weight: usize, item: T, most: usize) -> Result<(), T> {
         let state = self.state.lock();
         if state.items.len() >= most {
-            return false;
+            return Err(item);
         }
         self.put(state, weight, item)
     }
 
-    fn put(&self, mut state: MutexGuard<'_, QueueState<T>>, weight: usize, item: T) -> bool {
+    fn put(&self, mut state: MutexGuard<'_, QueueState<T>>, weight: usize, item: T) -> Result<(), T> {
         if state.closed {
-            return false;
+            return Err(item);
         }
         state.weight = state.weight.saturating_add(weight);
         state.items.push_back((weight, item));
         drop(state);
         self.changed.notify_all();
-        true
+        Ok(())
     }
 
     /// Lends a producer the consumer's turn, if the queue is open and no item waits or is processed.

@@ -32,7 +32,7 @@ impl Link {
             let work = move |link: &Self| {
                 link.keep(&Record::Gateway(record));
             };
-            if jobs.offer(1, Job { row: row.clone(), work: Box::new(work) }, MAX_WAITING) {
+            if jobs.offer(1, Job { row: row.clone(), work: Box::new(work) }, MAX_WAITING).is_ok() {
                 return;
             }
         }

@@ -23,6 +23,8 @@ pub(crate) struct RefusalText<'a> {
     /// The gateway's own sentence beside the gate's.
     pub(crate) advice: Option<&'static str>,
     pub(crate) approval_id: Option<&'a str>,
+    /// The beginning of that id that a person may type.
+    pub(crate) short_id: Option<&'a str>,
     pub(crate) call_id: Option<&'a str>,
     /// Whether the text names the call's id too. A model reads the text and may never see the metadata.
     pub(crate) tells_call_id: bool,
@@ -45,6 +47,7 @@ impl<'a> RefusalText<'a> {
             unlock: code.unlock(),
             advice: advice(code),
             approval_id: None,
+            short_id: None,
             call_id: Some(call_id),
             tells_call_id: is_unlocked_by_name(code),
             record: None,
@@ -88,8 +91,8 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: RefusalText<'_>) -> String {
     let ids = [
         (" What would help: ", refusal.unlock),
         (" ", refusal.advice),
-        (" Approval id: ", refusal.approval_id),
-        (" Call id: ", told.filter(|_| refusal.approval_id.is_none())),
+        (" Approval id: ", refusal.short_id),
+        (" Call id: ", told.filter(|_| refusal.short_id.is_none())),
     ];
     for (what, value) in ids {
         if let Some(value) = value {

@@ -11,6 +11,8 @@ const MAX_LINE: usize = 256 << 20;
 const MAX_OUTSTANDING: usize = 1 << 16;
 /// Upper bound of the wait limits: one hour.
 const MAX_WAIT: Millis = Millis::from_secs(3_600);
+/// Upper bound of the time that a call is held: one hour.
+const MAX_HOLD: Millis = MAX_WAIT;
 /// Upper bound of the time to approve: 30 days.
 const MAX_TTL: Millis = Millis::from_secs(30 * 86_400);
 const MAX_METHOD_BYTES: usize = 128;
@@ -32,6 +34,7 @@ pub struct GatewaySettings {
     pub(crate) server_methods: BTreeSet<Box<str>>,
     pub(crate) limits: GatewayLimits,
     pub(crate) approval_ttl: Millis,
+    pub(crate) hold: Millis,
     pub(crate) plans: Option<PlanApprovals>,
     pub(crate) refused_messages: RefusalRate,
 }
@@ -57,6 +60,7 @@ impl GatewaySettings {
             server_methods: BTreeSet::new(),
             limits: GatewayLimits::DEFAULT,
             approval_ttl: Millis::from_secs(600),
+            hold: Millis::ZERO,
             plans: None,
             refused_messages: RefusalRate::MESSAGES,
         }
@@ -93,6 +97,21 @@ impl GatewaySettings {
     /// [`SettingsError::Limit`] for zero or above 30 days.
     pub fn approval_ttl(mut self, ttl: Millis) -> Result<Self, SettingsError> {
         self.approval_ttl = within_time("the time to approve, in milliseconds,", ttl, MAX_TTL)?;
+        Ok(self)
+    }
+
+    /// Sets how long a call that needs an approval is held for it: its request stays open, and the client gets a progress
+    /// notification every 15 s. By default, and for zero, the call is refused at once. A client that takes no progress
+    /// notifications waits 45 s at most.
+    ///
+    /// # Errors
+    /// [`SettingsError::Limit`] above one hour.
+    pub fn hold(mut self, time: Millis) -> Result<Self, SettingsError> {
+        if time > MAX_HOLD {
+            let what = "the time to hold a call, in milliseconds,";
+            return Err(SettingsError::Limit { what, max: MAX_HOLD.as_millis() });
+        }
+        self.hold = time;
         Ok(self)
     }
 

@@ -1,6 +1,6 @@
 use countersign_approval_token::{
     ApprovalToken, DenialReason, PendingApproval, PendingApprovals, PendingDenial, PendingError,
-    PendingState, SESSION_SILENCE, SessionKind, asker_of_session,
+    PendingState, SESSION_SILENCE, SessionKind, asker_of_session, short_id,
 };
 use countersign_core::{CallFacts, CallId, Digest, OperatorId, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, named_params};
@@ -62,6 +62,19 @@ impl PendingApprovals for SqliteStore {
 
     fn list_ended(&self, now: Timestamp) -> Result<Vec<PendingApproval>, PendingError> {
         flat(self.read(|db| waiting(db, now, true)))
+    }
+
+    fn short_id(&self, id: &CallId, now: Timestamp) -> Result<String, PendingError> {
+        let letters: String = id.as_str().chars().take(4).collect();
+        flat(self.read(|db| {
+            let mut statement = db.prepare(&format!(
+                "SELECT call_id FROM pending WHERE state = 'waiting' AND open_until > :now AND NOT {ENDED} \
+                 AND call_id <> :id AND substr(call_id, 1, length(:letters)) = :letters"
+            ))?;
+            let params = named_params! {":now": sql_time(now), ":silent": silent(now), ":id": id.as_str(), ":letters": letters};
+            let others: Vec<String> = statement.query_map(params, |row| row.get(0))?.collect::<Result<_, _>>()?;
+            Ok(Ok(short_id(id.as_str(), others.iter().map(String::as_str)).to_owned()))
+        }))
     }
 
     fn note_alive(&self, session: &SessionId, kind: SessionKind, now: Timestamp) -> Result<(), PendingError> {

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use clap::Args;
 use countersign_approval_token::{
     DenialReason, MintTerms, PendingApproval, PendingApprovals as _, PendingError, PendingState, mint,
+    short_id,
 };
 use countersign_audit_log::{AnswerRecord, AnswerVerdict};
 use countersign_core::{CallFacts, CallId, OperatorId, Timestamp, TokenId};
@@ -274,14 +275,17 @@ fn list(out: &mut Output, approval: &ApprovalPart, all: bool) -> Result<Exit, Fa
     } else if waiting.is_empty() && ended.is_empty() {
         out.line("nothing waits for approval")?;
     } else {
-        let notes = waiting.iter().map(|it| (it, "")).chain(ended.iter().map(|it| (it, "  session ended")));
-        for (pending, note) in notes {
+        let ids = || waiting.iter().map(|it| it.id().as_str());
+        let short =
+            |id: &CallId| short_id(id.as_str(), ids().filter(|other| *other != id.as_str())).to_owned();
+        let notes = waiting.iter().map(|it| (it, short(it.id()), ""));
+        let ended = ended.iter().map(|it| (it, it.id().to_string(), "  session ended"));
+        for (pending, id, note) in notes.chain(ended) {
             let binding = pending.binding();
             let agent = binding.agent.as_ref().map(ToString::to_string).unwrap_or_default();
             let what = WaitingPlan::of(pending).map_or_else(|| binding.tool.to_string(), |plan| plan.title());
             out.line(&format!(
-                "{}  {what}  {agent} for {}  until {}{note}",
-                pending.id(),
+                "{id}  {what}  {agent} for {}  until {}{note}",
                 binding.principal,
                 pending.expires()
             ))?;

@@ -255,7 +255,10 @@ fn an_approved_call_runs_once() {
     assert_eq!(decision(&refusal)["code"], "APPROVAL_REQUIRED");
 
     let list = bench.ok("approve --config gateway.toml");
-    assert!(list.contains(&id) && list.contains("desk:refund") && list.contains("bot for alice"), "{list}");
+    assert!(
+        list.contains(&id[..4]) && list.contains("desk:refund") && list.contains("bot for alice"),
+        "{list}"
+    );
     let pending = bench.run("approve list --config gateway.toml --json").value();
     assert_eq!(pending["pending"][0]["args"], "{\"id\":7,\"note\":\"a\u{202e}b\"}");
     bench.fails(&format!("approve {id} --config gateway.toml"), 1, "NOT_A_TERMINAL");

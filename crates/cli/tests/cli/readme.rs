@@ -235,7 +235,7 @@ fn documented_gateway_gives_the_documented_answers() {
     let mut client = crate::mcp::Client::start_command(command);
 
     let call = json!({"name": "write_file", "arguments": {"path": "paid/17.txt"},
-        "_meta": {"dev.countersign/call_id": "c7"}});
+        "_meta": {"dev.countersign/call_id": "k3f9"}});
     let refused = client.ask("tools/call", call.clone());
     assert_eq!(refused["result"], serde_json::from_str::<Value>(&shown[1]).unwrap());
     runs(&bench, &scripts[1], &stubs);

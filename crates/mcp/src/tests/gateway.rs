@@ -15,3 +15,4 @@ mod plans;
 mod proposals;
 mod renewals;
 mod server_faults;
+mod waiting;

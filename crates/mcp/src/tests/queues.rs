@@ -38,7 +38,7 @@ fn one_item_is_taken_however_heavy_it_is() {
 #[test]
 fn an_offer_never_waits_and_is_refused_at_its_own_bound() {
     let queue = Queue::new(1);
-    assert!(queue.push(1, 1) && queue.offer(1, 2, 2) && !queue.offer(1, 3, 2));
+    assert!(queue.push(1, 1) && queue.offer(1, 2, 2).is_ok() && queue.offer(1, 3, 2) == Err(3));
 }
 
 #[test]

@@ -12,6 +12,7 @@ fn refusal_is_a_result_with_a_structured_decision() {
         RefusalText {
             unlock: Some("an approval"),
             approval_id: Some("c-1"),
+            short_id: Some("c"),
             record: Some(9),
             ..RefusalText::of(RejectionCode::ApprovalRequired, "c-1")
         },
@@ -31,7 +32,7 @@ fn refusal_is_a_result_with_a_structured_decision() {
         result.pointer("/content/0/text").unwrap().as_str(),
         Some(
             "Refused by Countersign: APPROVAL_REQUIRED. a person must approve this call. What would help: an approval. \
-             Approval id: c-1."
+             Approval id: c."
         )
     );
 }
@@ -39,7 +40,7 @@ fn refusal_is_a_result_with_a_structured_decision() {
 #[test]
 fn approvable_refusal_shows_its_call_id_to_the_model() {
     let text = |code: RejectionCode, approval_id: Option<&str>| {
-        let refusal = RefusalText { unlock: None, approval_id, ..RefusalText::of(code, "c-1") };
+        let refusal = RefusalText { unlock: None, short_id: approval_id, ..RefusalText::of(code, "c-1") };
         let line = json(&refusal_line(&RpcId::Number(1), refusal));
         line.value().pointer("/result/content/0/text").unwrap().as_str().unwrap().to_owned()
     };

@@ -67,7 +67,7 @@ impl McpRunArgs {
             session.sink,
             session.clock,
             pending,
-            Box::new(|| random::id("call").map_err(|_| CallIdError::new())),
+            Box::new(|| random::call_id().map_err(|_| CallIdError::new())),
             Box::new(move || watching.look()),
         )
         .notices(|notice| note(&format!("warning {}: {notice}", notice.code())));

@@ -20,7 +20,7 @@ pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<
         settings = settings.allow_server_method(method)?;
     }
     if let Some(approval) = &config.approval {
-        settings = settings.approval_ttl(approval.ttl())?;
+        settings = settings.approval_ttl(approval.ttl())?.hold(approval.hold())?;
     }
     if !plans.submit {
         return Ok(settings);

@@ -17,7 +17,7 @@ fn asked(desk: &Desk) -> String {
     let decision = &line["result"]["_meta"]["dev.countersign/decision"];
     assert_eq!(decision["retry"], "after_approval", "{line}");
     let id = decision["approval_id"].as_str().unwrap().to_owned();
-    assert!(line["result"]["content"][0]["text"].as_str().unwrap().contains(&id), "{line}");
+    assert!(line["result"]["content"][0]["text"].as_str().unwrap().contains(id.split_at(4).0), "{line}");
     id
 }
 
