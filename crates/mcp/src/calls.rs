@@ -5,6 +5,7 @@ use countersign_audit_log::{Direction, OutcomeKind};
 use countersign_core::{Digest, ToolId};
 use countersign_tool_gate::{AcceptedCall, NotFiled, Rejection, RejectionCode, Retry, ToolCall};
 
+use crate::answers::{answer_or_hold, wait_for_answer};
 use crate::approvals::{ApproverAnswer, FiledQuestion};
 use crate::definitions::{is_unknown, know_definition};
 use crate::era_2025;
@@ -16,7 +17,7 @@ use crate::questions::QuestionDesk;
 use crate::results::{RefusalText, refusal_line};
 use crate::session_end::look_at_session;
 use crate::submission::SUBMIT_PLAN;
-use crate::waiting::{OpenQuestion, wait_for_answer};
+use crate::waiting::OpenQuestion;
 
 /// Decides the client's calls one after another, so one approval that fits two calls is used by one of them. Calls that
 /// need the server's current list of tools go to [`decide_unlisted`].
@@ -256,20 +257,4 @@ fn refuse(
     };
     let line = refusal_line(&call.id, refusal);
     answer_or_hold(link, call, line, question)
-}
-
-/// Answers a refused call, or returns its question if the refusal names one.
-pub(crate) fn answer_or_hold(
-    link: &Link,
-    call: &HeldCall,
-    refusal: String,
-    question: Option<FiledQuestion>,
-) -> Option<OpenQuestion> {
-    if let Some(FiledQuestion { id, short, .. }) = question {
-        return Some(OpenQuestion { id, short, refusal });
-    }
-    if link.withdraw(call) {
-        link.answer(&call.id, refusal);
-    }
-    None
 }

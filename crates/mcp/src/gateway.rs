@@ -11,6 +11,7 @@ use countersign_registry::SessionContract;
 use countersign_tool_gate::{PlanSettings, StartPlanError, ToolGate};
 use parking_lot::Mutex;
 
+use crate::answers::watch_answers;
 use crate::calls::{decide_calls, decide_unlisted};
 use crate::error::{CallIdError, GatewayError};
 use crate::from_client::read_client;
@@ -22,7 +23,6 @@ use crate::recording::record_refusals;
 use crate::session_end::watch_session;
 use crate::settings::GatewaySettings;
 use crate::submission::LastStep;
-use crate::waiting::watch_answers;
 
 /// Time to wait, after a stop, for a decision in progress and for a client that reads slowly.
 const AFTER_STOP: Duration = Duration::from_millis(100);

@@ -16,6 +16,7 @@
 //! changing its definition. A client that can start the server in another way bypasses the gateway. It speaks MCP's
 //! handshake era only, revisions 2024-10-07 to 2025-11-25.
 
+mod answers;
 mod approvals;
 mod calls;
 mod capabilities;

@@ -10,8 +10,8 @@ use countersign_tool_gate::{
     ApprovalDesk as _, NotFiled, PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError,
 };
 
+use crate::answers::answer_or_hold;
 use crate::approvals::{ApproverAnswer, FiledQuestion};
-use crate::calls::answer_or_hold;
 use crate::definitions::know_definition;
 use crate::held_call::HeldCall;
 use crate::link::Link;

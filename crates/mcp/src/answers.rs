@@ -1,0 +1,152 @@
+//! Decides calls again once a person has answered.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use countersign_approval_token::{PendingError, PendingState};
+use countersign_core::{CallId, Millis, Timestamp};
+
+use crate::approvals::FiledQuestion;
+use crate::era_2025::waiting_line;
+use crate::held_call::HeldCall;
+use crate::link::Link;
+use crate::waiting::{OpenQuestion, WaitingCall};
+
+/// Interval of looks at the store. Another process writes the answer there and wakes no one.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Interval of progress notifications. Many clients give up after 60 s of silence.
+const PROGRESS: Millis = Millis::from_secs(15);
+
+/// Longest wait of a client that takes no progress notifications: its time-out is likely to be 60 s.
+const WITHOUT_PROGRESS: Millis = Millis::from_secs(45);
+
+/// What becomes of a waiting call.
+enum WaitingTurn {
+    Waits,
+    /// The question was answered, or can no longer be: the call is decided again.
+    Again,
+    /// The time is over, or the gateway ends.
+    Refuse,
+    /// The client cancelled the call.
+    Gone,
+}
+
+/// Answers a refused call, or returns its question if the refusal names one.
+pub(crate) fn answer_or_hold(
+    link: &Link,
+    call: &HeldCall,
+    refusal: String,
+    question: Option<FiledQuestion>,
+) -> Option<OpenQuestion> {
+    if let Some(FiledQuestion { id, short, .. }) = question {
+        return Some(OpenQuestion { id, short, refusal });
+    }
+    if link.withdraw(call) {
+        link.answer(&call.id, refusal);
+    }
+    None
+}
+
+/// Keeps a refused call until its question is answered, at most as long as the operator allows; or answers it at once if
+/// calls are not held.
+pub(crate) fn wait_for_answer(link: &Link, mut call: HeldCall, question: OpenQuestion) {
+    let (now, hold) = (link.now(), link.settings.hold);
+    let hold = if call.progress.is_some() { hold } else { hold.min(WITHOUT_PROGRESS) };
+    // why: a call that is decided again and asks once more waits no longer for that.
+    let ends = call.waits_until.unwrap_or_else(|| now.saturating_add(hold));
+    call.waits_until = Some(ends);
+    let waiting = WaitingCall { call, question, ends, tells: now, told: 0 };
+    if ends <= now {
+        return refuse(link, &waiting);
+    }
+    if let Some(waiting) = link.waiting.add(waiting) {
+        refuse(link, &waiting);
+    }
+}
+
+/// Looks after the calls that wait until the gateway ends.
+pub(crate) fn watch_answers(link: &Link) {
+    while let Some(mut waiting) = link.waiting.take(LOOK) {
+        let mut kept = Vec::new();
+        // The oldest is decided first.
+        waiting.calls.reverse();
+        while let Some(mut call) = waiting.calls.pop() {
+            match turn(link, &mut call, waiting.closed) {
+                WaitingTurn::Waits => kept.push(call),
+                WaitingTurn::Again => again(link, call),
+                WaitingTurn::Refuse => refuse(link, &call),
+                WaitingTurn::Gone => {
+                    let mut others = waiting.calls.iter().chain(&kept);
+                    if !others.any(|other| other.question.id == call.question.id) {
+                        let withdraw = AssertUnwindSafe(|| withdraw_question(link, &call.question.id));
+                        let _ = catch_unwind(withdraw);
+                    }
+                }
+            }
+        }
+        link.waiting.put_back(kept);
+    }
+}
+
+fn turn(link: &Link, waiting: &mut WaitingCall, closed: bool) -> WaitingTurn {
+    if link.is_over(&waiting.call) {
+        return WaitingTurn::Gone;
+    }
+    if closed {
+        return WaitingTurn::Refuse;
+    }
+    let now = link.now();
+    // The store is the host's code.
+    let looks = AssertUnwindSafe(|| is_unanswered(link, &waiting.question.id, now));
+    if !catch_unwind(looks).unwrap_or(false) {
+        return WaitingTurn::Again;
+    }
+    if now >= waiting.ends {
+        return WaitingTurn::Refuse;
+    }
+    if let Some(token) = &waiting.call.progress
+        && now >= waiting.tells
+    {
+        waiting.told = waiting.told.saturating_add(1);
+        waiting.tells = now.saturating_add(PROGRESS);
+        let line = waiting_line(token, waiting.told, &waiting.question.short);
+        link.to_client.offer(line, usize::MAX);
+    }
+    WaitingTurn::Waits
+}
+
+/// Returns `false` also if the store fails: the gate decides what follows from that.
+fn is_unanswered(link: &Link, question: &CallId, now: Timestamp) -> bool {
+    let Some(approvals) = &link.approvals else { return false };
+    match approvals.state(question) {
+        Ok(Some((asked, PendingState::Waiting))) => now < asked.expires(),
+        Ok(_) | Err(_) => false,
+    }
+}
+
+fn again(link: &Link, waiting: WaitingCall) {
+    let (weight, refusal) = (waiting.call.weight, waiting.question.refusal);
+    if let Err(call) = link.calls.offer(weight, waiting.call, usize::MAX) {
+        answer(link, &call, refusal);
+    }
+}
+
+fn refuse(link: &Link, waiting: &WaitingCall) {
+    answer(link, &waiting.call, waiting.question.refusal.clone());
+}
+
+fn answer(link: &Link, call: &HeldCall, refusal: String) {
+    if link.withdraw(call) {
+        link.answer(&call.id, refusal);
+    }
+}
+
+/// Withdraws the question of a cancelled call. An answer that came first stands: an approval waits for the next try.
+fn withdraw_question(link: &Link, question: &CallId) {
+    let Some(approvals) = &link.approvals else { return };
+    match approvals.withdraw_waiting(question) {
+        Err(PendingError::Decided | PendingError::Unknown) => {}
+        result => drop(link.note_store(result)),
+    }
+}
