@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use countersign_approval_token::{PendingError, PendingState};
+use countersign_approval_token::PendingState;
 use countersign_core::{CallId, Millis, Timestamp};
 
 use crate::approvals::FiledQuestion;
@@ -18,9 +18,6 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Interval of progress notifications. Many clients give up after 60 s of silence.
 const PROGRESS: Millis = Millis::from_secs(15);
 
-/// Longest wait of a client that takes no progress notifications: its time-out is likely to be 60 s.
-const WITHOUT_PROGRESS: Millis = Millis::from_secs(45);
-
 /// What becomes of a waiting call.
 enum WaitingTurn {
     Waits,
@@ -28,7 +25,7 @@ enum WaitingTurn {
     Again,
     /// The time is over, or the gateway ends.
     Refuse,
-    /// The client cancelled the call.
+    /// The client cancelled the call. Its question stays open for the next try.
     Gone,
 }
 
@@ -51,10 +48,9 @@ pub(crate) fn answer_or_hold(
 /// Keeps a refused call until its question is answered, at most as long as the operator allows; or answers it at once if
 /// calls are not held.
 pub(crate) fn wait_for_answer(link: &Link, mut call: HeldCall, question: OpenQuestion) {
-    let (now, hold) = (link.now(), link.settings.hold);
-    let hold = if call.progress.is_some() { hold } else { hold.min(WITHOUT_PROGRESS) };
+    let now = link.now();
     // why: a call that is decided again and asks once more waits no longer for that.
-    let ends = call.waits_until.unwrap_or_else(|| now.saturating_add(hold));
+    let ends = call.waits_until.unwrap_or_else(|| now.saturating_add(link.settings.hold));
     call.waits_until = Some(ends);
     let waiting = WaitingCall { call, question, ends, tells: now, told: 0 };
     if ends <= now {
@@ -76,13 +72,7 @@ pub(crate) fn watch_answers(link: &Link) {
                 WaitingTurn::Waits => kept.push(call),
                 WaitingTurn::Again => again(link, call),
                 WaitingTurn::Refuse => refuse(link, &call),
-                WaitingTurn::Gone => {
-                    let mut others = waiting.calls.iter().chain(&kept);
-                    if !others.any(|other| other.question.id == call.question.id) {
-                        let withdraw = AssertUnwindSafe(|| withdraw_question(link, &call.question.id));
-                        let _ = catch_unwind(withdraw);
-                    }
-                }
+                WaitingTurn::Gone => {}
             }
         }
         link.waiting.put_back(kept);
@@ -139,14 +129,5 @@ fn refuse(link: &Link, waiting: &WaitingCall) {
 fn answer(link: &Link, call: &HeldCall, refusal: String) {
     if link.withdraw(call) {
         link.answer(&call.id, refusal);
-    }
-}
-
-/// Withdraws the question of a cancelled call. An answer that came first stands: an approval waits for the next try.
-fn withdraw_question(link: &Link, question: &CallId) {
-    let Some(approvals) = &link.approvals else { return };
-    match approvals.withdraw_waiting(question) {
-        Err(PendingError::Decided | PendingError::Unknown) => {}
-        result => drop(link.note_store(result)),
     }
 }

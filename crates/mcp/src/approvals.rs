@@ -97,11 +97,6 @@ impl CallApprovals {
         self.store.get(id)
     }
 
-    /// Withdraws a question that is not answered yet.
-    pub(crate) fn withdraw_waiting(&self, id: &CallId) -> Result<(), PendingError> {
-        self.store.withdraw(id)
-    }
-
     /// Withdraws a question that was filed just now.
     pub(crate) fn withdraw(&self, question: &FiledQuestion) -> Result<(), PendingError> {
         if question.is_new { self.store.withdraw(&question.id) } else { Ok(()) }

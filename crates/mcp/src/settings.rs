@@ -101,8 +101,7 @@ impl GatewaySettings {
     }
 
     /// Sets how long a call that needs an approval is held for it: its request stays open, and the client gets a progress
-    /// notification every 15 s. By default, and for zero, the call is refused at once. A client that takes no progress
-    /// notifications waits 45 s at most.
+    /// notification every 15 s. By default, and for zero, the call is refused at once.
     ///
     /// # Errors
     /// [`SettingsError::Limit`] above one hour.

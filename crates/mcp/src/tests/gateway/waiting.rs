@@ -11,13 +11,9 @@ use serde_json::{Value, json};
 use super::desk::{Desk, NOW, Setup, definitions, time};
 use crate::{GatewayEnd, PlanApprovals};
 
-fn holding(time: Millis) -> Setup {
-    let setup = Setup::default().patient();
-    Setup { settings: setup.settings.clone().hold(time).unwrap(), ..setup }
-}
-
 fn a_minute() -> Setup {
-    holding(Millis::from_secs(60))
+    let setup = Setup::default().patient();
+    Setup { settings: setup.settings.clone().hold(Millis::from_secs(60)).unwrap(), ..setup }
 }
 
 /// Makes a call with a token for progress, and returns the question in the notification that it waits.
@@ -82,32 +78,47 @@ fn held_call_is_refused_with_its_id_at_the_limit() {
 }
 
 #[test]
-fn client_without_progress_waits_45_seconds() {
-    let mut desk = Desk::with(holding(Millis::from_secs(3_600)));
+fn held_call_of_a_client_without_progress_is_told_nothing() {
+    let mut desk = Desk::with(a_minute());
     desk.call(1, "refund", &json!({}));
     desk.list(&definitions());
-    // Nothing tells when the wait has begun.
-    for _ in 0..100 {
-        desk.clock.advance(Millis::from_secs(1)).unwrap();
+    while desk.pending.list(time(NOW)).unwrap().is_empty() {
         thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(desk.refusal().1, "APPROVAL_REQUIRED");
+    desk.nothing_reached_the_client();
+    desk.approve("call-1");
+    assert_eq!(desk.ran(), 1);
 }
 
 #[test]
-fn cancelled_call_withdraws_its_question_and_never_runs() {
+fn cancelled_call_does_not_run_when_it_is_approved_late() {
     let mut desk = Desk::with(a_minute());
     let question = waits(&mut desk, 1, &json!({}));
     let params = json!({ "requestId": 1 });
     desk.send(
         &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string(),
     );
-    while !desk.pending.list(time(NOW)).unwrap().is_empty() {
-        thread::sleep(Duration::from_millis(5));
-    }
-    assert!(desk.pending.get(&CallId::new(&question).unwrap()).unwrap().is_none());
+    desk.nothing_reached_the_server();
+    desk.approve(&question);
+    thread::sleep(Duration::from_millis(500));
     desk.nothing_reached_the_server();
     assert_eq!(desk.record(), ["APPROVAL_REQUIRED"]);
+    // The approval waits for the next try.
+    desk.call(2, "refund", &json!({}));
+    assert_eq!(desk.ran(), 2);
+}
+
+#[test]
+fn call_that_is_tried_again_after_a_cancellation_keeps_its_question() {
+    let mut desk = Desk::with(a_minute());
+    let question = waits(&mut desk, 1, &json!({}));
+    let params = json!({ "requestId": 1 });
+    desk.send(
+        &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string(),
+    );
+    assert_eq!(waits(&mut desk, 2, &json!({})), question);
+    desk.approve(&question);
+    assert_eq!(desk.ran(), 2);
 }
 
 #[test]
