@@ -66,7 +66,8 @@ pub struct CallRecord {
     /// Digest of the tool's definition.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub definition: Option<Digest>,
-    /// Digest of the canonical arguments; `None` if they could not be read.
+    /// Digest of the canonical arguments; `None` if they could not be read, or were not read because the agent or the tool
+    /// was refused before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub args: Option<Digest>,
     /// Recipe of that digest.

@@ -7,7 +7,9 @@ use std::cell::Cell;
 use countersign_core::Digest;
 use countersign_merkle::LeafHash;
 
-use crate::{AuditError, CallRecord, OutcomeBy, OutcomeKind, OutcomeRecord, Record, RecordedTool, Verdict};
+use crate::{
+    AuditError, CallRecordRef, OriginRef, OutcomeBy, OutcomeKind, OutcomeRecord, Record, ToolRef, Verdict,
+};
 
 /// Initial capacity for a line: most lines are shorter.
 pub(crate) const LINE: usize = 768;
@@ -46,11 +48,21 @@ impl LateLine {
 
     /// Writes the body of a record's line, in place of an earlier line.
     pub(crate) fn write(&mut self, record: &Record) -> Result<(), AuditError> {
+        record_body(record, self.clear())
+    }
+
+    /// Takes the body of a line, in place of an earlier line.
+    pub(crate) fn copy(&mut self, body: &[u8]) {
+        self.clear().extend_from_slice(body);
+    }
+
+    /// Removes an earlier line and leaves room for the prefix.
+    fn clear(&mut self) -> &mut Vec<u8> {
         self.start = 0;
         self.bytes.clear();
         self.bytes.reserve(LINE);
         self.bytes.resize(MAX_PREFIX, 0);
-        record_body(record, &mut self.bytes)
+        &mut self.bytes
     }
 
     /// Returns the line after its number.
@@ -87,7 +99,7 @@ impl LateLine {
 /// Appends the rest of a record's line after the sequence number, from the comma on.
 pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), AuditError> {
     match record {
-        Record::Decision(call) => decision(buffer, call),
+        Record::Decision(call) => decision(buffer, &call.into()),
         Record::Outcome(end) => {
             outcome(buffer, end);
             Ok(())
@@ -115,32 +127,28 @@ pub(crate) fn record_body(record: &Record, buffer: &mut Vec<u8>) -> Result<(), A
     }
 }
 
-fn decision(b: &mut Vec<u8>, call: &CallRecord) -> Result<(), AuditError> {
+/// Appends the rest of a decision's line, like [`record_body`].
+pub(crate) fn decision(b: &mut Vec<u8>, call: &CallRecordRef<'_>) -> Result<(), AuditError> {
     number(b, ",\"type\":\"decision\",\"time\":", call.time.as_millis());
-    text(b, ",\"session\":", call.session.as_str());
-    text(b, ",\"agent\":", call.agent.as_str());
-    text(b, ",\"principal\":", call.principal.as_str());
+    origin(b, call.origin);
     text(b, ",\"call_id\":", call.call_id.as_str());
-    maybe(b, ",\"request_id\":", call.request_id.as_ref().map(|id| id.as_str()), text);
-    maybe(b, ",\"trace\":", call.trace.as_ref().map(|trace| trace.as_str()), text);
-    let RecordedTool { server, name } = &call.tool;
-    text(b, ",\"tool\":{\"server\":", server.as_str());
-    text(b, ",\"name\":", name.as_str());
-    b.push(b'}');
+    maybe(b, ",\"request_id\":", call.request_id.map(|id| id.as_str()), text);
+    maybe(b, ",\"trace\":", call.trace.map(|trace| trace.as_str()), text);
+    tool(b, call.tool);
     maybe(b, ",\"definition\":", call.definition.as_ref(), digest);
     maybe(b, ",\"args\":", call.args.as_ref(), digest);
-    maybe(b, ",\"args_recipe\":", call.args_recipe.as_ref().map(|recipe| recipe.as_str()), text);
+    maybe(b, ",\"args_recipe\":", call.args_recipe.map(|recipe| recipe.as_str()), text);
     if !call.values.is_empty() {
         b.extend_from_slice(b",\"values\":");
-        json(b, &call.values)?;
+        json(b, call.values)?;
     }
-    maybe(b, ",\"impact\":", call.impact.as_ref().map(|impact| impact.as_str()), text);
+    maybe(b, ",\"impact\":", call.impact.map(|impact| impact.as_str()), text);
     b.extend_from_slice(match call.verdict {
         Verdict::Accept => b",\"verdict\":\"accept\"",
         Verdict::Reject => b",\"verdict\":\"reject\"",
     });
-    maybe(b, ",\"code\":", call.code.as_ref().map(|code| code.as_str()), text);
-    maybe(b, ",\"reason\":", call.reason.as_ref().map(|reason| reason.as_str()), text);
+    maybe(b, ",\"code\":", call.code.map(|code| code.as_str()), text);
+    maybe(b, ",\"reason\":", call.reason.map(|reason| reason.as_str()), text);
     number(b, ",\"registry_version\":", call.registry_version);
     maybe(b, ",\"ask\":", call.ask.as_ref(), digest);
     maybe(b, ",\"ask_restated\":", call.ask_restated.as_ref(), digest);
@@ -149,15 +157,39 @@ fn decision(b: &mut Vec<u8>, call: &CallRecord) -> Result<(), AuditError> {
     if call.about_plan {
         b.extend_from_slice(b",\"about_plan\":true");
     }
-    maybe(b, ",\"approval\":", call.approval.as_ref().map(|id| id.as_str()), text);
-    maybe(b, ",\"approver\":", call.approver.as_ref().map(|id| id.as_str()), text);
-    maybe(b, ",\"denied_by\":", call.denied_by.as_ref().map(|by| by.as_str()), text);
-    if let Some(proposal) = &call.proposal {
+    maybe(b, ",\"approval\":", call.approval.map(|id| id.as_str()), text);
+    maybe(b, ",\"approver\":", call.approver.map(|id| id.as_str()), text);
+    maybe(b, ",\"denied_by\":", call.denied_by.map(|by| by.as_str()), text);
+    if let Some(proposal) = call.proposal {
         b.extend_from_slice(b",\"proposal\":");
         json(b, proposal)?;
     }
     b.push(b'}');
     Ok(())
+}
+
+/// Appends session, agent and principal.
+pub(crate) fn origin(b: &mut Vec<u8>, origin: OriginRef<'_>) {
+    match origin {
+        OriginRef::Known(known) => b.extend_from_slice(known.part()),
+        OriginRef::Named(session, agent, principal) => {
+            text(b, ",\"session\":", session.as_str());
+            text(b, ",\"agent\":", agent.as_str());
+            text(b, ",\"principal\":", principal.as_str());
+        }
+    }
+}
+
+/// Appends the tool.
+pub(crate) fn tool(b: &mut Vec<u8>, tool: ToolRef<'_>) {
+    match tool {
+        ToolRef::Known(known) => b.extend_from_slice(known.part()),
+        ToolRef::Named(server, name) => {
+            text(b, ",\"tool\":{\"server\":", server.as_str());
+            text(b, ",\"name\":", name.as_str());
+            b.push(b'}');
+        }
+    }
 }
 
 /// Appends the rest of an outcome's line, like [`record_body`].
@@ -204,16 +236,29 @@ fn text(b: &mut Vec<u8>, key: &str, value: &str) {
     }
 }
 
+/// Hexadecimal digits of each byte.
+static HEX: [[u8; 2]; 256] = hex_digits();
+
+const fn hex_digits() -> [[u8; 2]; 256] {
+    let (mut digits, mut byte) = ([[0; 2]; 256], 0_u8);
+    let mut rest: &mut [[u8; 2]] = &mut digits;
+    while let [pair, later @ ..] = rest {
+        *pair = [hex_digit(byte >> 4), hex_digit(byte & 0xF)];
+        (rest, byte) = (later, byte.wrapping_add(1));
+    }
+    digits
+}
+
+const fn hex_digit(nibble: u8) -> u8 {
+    nibble.wrapping_add(if nibble > 9 { b'a'.wrapping_sub(10) } else { b'0' })
+}
+
 fn digest(b: &mut Vec<u8>, key: &str, value: &Digest) {
     b.extend_from_slice(key.as_bytes());
-    let digit = |nibble: u8| {
-        let letter = if nibble > 9 { b'a'.wrapping_sub(b'0').wrapping_sub(10) } else { 0 };
-        nibble.wrapping_add(b'0').wrapping_add(letter)
-    };
     let mut hex = [b'"'; 66];
     let [_, digits @ .., _] = &mut hex;
-    for ([high, low], byte) in digits.as_chunks_mut().0.iter_mut().zip(value.as_bytes()) {
-        (*high, *low) = (digit(byte >> 4), digit(byte & 0xF));
+    for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(value.as_bytes()) {
+        *pair = HEX.get(usize::from(*byte)).copied().unwrap_or_default();
     }
     b.extend_from_slice(&hex);
 }

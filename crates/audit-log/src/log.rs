@@ -41,12 +41,14 @@ use crate::line::LateLine;
 use crate::log_state::LogProgress;
 use crate::segment::{MAX_LINE, call_tag};
 use crate::{
-    AuditError, AuditSink, FolderDisk, LogError, LogKey, OutcomeRecord, RebuiltSide, Record, UnrecordedAnswer,
+    AuditError, AuditSink, DecisionLine, FolderDisk, LogError, LogKey, OutcomeRecord, RebuiltSide, Record,
+    UnrecordedAnswer,
 };
 use batch::MAX_BATCH;
 use failure::LogFailure;
 use older::Older;
 use open::Opened;
+use open_calls::NotedCall;
 use state::LogState;
 use writer::Writer;
 
@@ -132,6 +134,15 @@ pub struct Pending<'a> {
     seq: u64,
 }
 
+/// Line of a record that has no number yet.
+struct NewLine {
+    line: LateLine,
+    time: Timestamp,
+    /// Tag of the call that the record decides on.
+    tag: u64,
+    call: NotedCall,
+}
+
 impl Pending<'_> {
     /// Waits until the record is kept and returns its number. If no other caller writes, it writes this record and all
     /// others that wait. It sleeps in [`thread::park`], whose token it may consume or leave set.
@@ -209,27 +220,38 @@ impl Log {
     /// # Errors
     /// As [`AuditSink::record`].
     pub fn submit(&self, record: &Record) -> Result<Pending<'_>, AuditError> {
+        let mut line = LateLine::take_spare();
+        line.write(record)?;
+        let (tag, call) = match record {
+            Record::Decision(call) => (call_tag(call.call_id.as_str()), NotedCall::decided(call.verdict)),
+            Record::Outcome(end) => (0, NotedCall::Ended(end.decision)),
+            Record::Session(_) | Record::Gateway(_) | Record::Recovered(_) | Record::Standing(_) | _ => {
+                (0, NotedCall::Other)
+            }
+        };
+        self.submit_line(NewLine { line, time: record.time(), tag, call })
+    }
+
+    fn submit_line(&self, new: NewLine) -> Result<Pending<'_>, AuditError> {
         if self.options.durability != Durability::Every {
-            return self.enqueue(record);
+            return self.enqueue(new);
         }
         let _turn = self.turn.lock();
-        let pending = self.enqueue(record)?;
+        let pending = self.enqueue(new)?;
         self.wait(pending.life, pending.seq)?;
         Ok(pending)
     }
 
-    fn enqueue(&self, record: &Record) -> Result<Pending<'_>, AuditError> {
+    fn enqueue(&self, new: NewLine) -> Result<Pending<'_>, AuditError> {
         self.require_undamaged()?;
-        let mut line = LateLine::take_spare();
-        line.write(record)?;
+        let NewLine { mut line, time, tag, call } = new;
         if line.as_bytes().len() > MAX_LINE {
             return Err(AuditError::TooLong);
         }
-        let tag = if let Record::Decision(call) = record { call_tag(call.call_id.as_str()) } else { 0 };
         let mut guard = self.state.lock();
-        let seq = self.make_room(&mut guard, record.time())?;
+        let seq = self.make_room(&mut guard, time)?;
         guard.open.push(seq, line.body(), tag);
-        guard.calls.note(seq, record);
+        guard.calls.note(seq, call);
         let life = guard.life;
         let leaf = MutexGuard::unlocked(&mut guard, || line.number(seq).leaf());
         // After a failure, the number may belong to another record.
@@ -558,6 +580,14 @@ impl Log {
 impl AuditSink for Log {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         self.submit(record)?.wait()
+    }
+
+    fn record_decision(&self, decision: &DecisionLine<'_>) -> Result<u64, AuditError> {
+        let mut line = LateLine::take_spare();
+        line.copy(decision.body());
+        let call = decision.call();
+        let (tag, noted) = (call_tag(call.call_id.as_str()), NotedCall::decided(call.verdict));
+        self.submit_line(NewLine { line, time: call.time, tag, call: noted })?.wait()
     }
 
     fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {

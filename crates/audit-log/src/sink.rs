@@ -5,7 +5,7 @@ use countersign_merkle::{Frontier, LeafHash, MAX_SIZE, TreeHead};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::line::{LateLine, parse_line};
-use crate::{AuditError, OutcomeRecord, Record, UnrecordedAnswer};
+use crate::{AuditError, DecisionLine, OutcomeRecord, Record, UnrecordedAnswer};
 
 /// Number of records kept by default: a few minutes of a busy host, and a few megabytes at most.
 const DEFAULT_KEPT: usize = 4_096;
@@ -20,6 +20,15 @@ pub trait AuditSink: Send + Sync + std::fmt::Debug {
     /// [`AuditError`] if the sink cannot confirm that the record is kept. The caller must then refuse the action that
     /// the record allowed, and must not submit the same record again.
     fn record(&self, record: &Record) -> Result<u64, AuditError>;
+
+    /// Keeps a decision whose line is written already, as [`record`](Self::record) does. By default it is copied into a
+    /// record. A sink that wraps another one forwards both.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    fn record_decision(&self, decision: &DecisionLine<'_>) -> Result<u64, AuditError> {
+        self.record(&Record::Decision(decision.call().to_record()))
+    }
 
     /// Takes an outcome on which no answer depends, without waiting for a disk. It is kept at the latest with the next record
     /// that is waited for, and by [`flush`](Self::flush). A sink that wraps another one forwards both.
@@ -50,6 +59,10 @@ pub trait AuditSink: Send + Sync + std::fmt::Debug {
 impl<S: AuditSink + ?Sized> AuditSink for std::sync::Arc<S> {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         (**self).record(record)
+    }
+
+    fn record_decision(&self, decision: &DecisionLine<'_>) -> Result<u64, AuditError> {
+        (**self).record_decision(decision)
     }
 
     fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {
@@ -155,11 +168,23 @@ impl Default for MemorySink {
 }
 
 impl AuditSink for MemorySink {
-    /// Writes and hashes the line without the lock, which other threads take meanwhile. The tree gets the lines in the
-    /// order of their numbers, each as soon as those before it are hashed.
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         let mut line = LateLine::take_spare();
         line.write(record)?;
+        self.keep(line)
+    }
+
+    fn record_decision(&self, decision: &DecisionLine<'_>) -> Result<u64, AuditError> {
+        let mut line = LateLine::take_spare();
+        line.copy(decision.body());
+        self.keep(line)
+    }
+}
+
+impl MemorySink {
+    /// Hashes the line without the lock, which other threads take meanwhile. The tree gets the lines in the order of
+    /// their numbers, each as soon as those before it are hashed.
+    fn keep(&self, mut line: LateLine) -> Result<u64, AuditError> {
         let sequence = self.state.lock().give_number()?;
         let leaf = Some(line.number(sequence).leaf());
         let spare = self.state.lock().put(sequence, KeptLine { line, leaf }, self.kept);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use countersign_core::{CallId, ServerName, ToolName, escape_hidden, is_hidden};
+use countersign_core::{CallId, ImpactClass, Recipe, ServerName, ToolName, escape_hidden, is_hidden};
 
 /// Marks the end of a shortened text.
 const CUT: char = '\u{2026}';
@@ -143,6 +143,66 @@ impl<const MAX: usize> Escaped<MAX> {
             EscapedText::Fixed(text) => text,
             EscapedText::Shared(text) => text,
         }
+    }
+
+    /// Borrows the text.
+    #[must_use]
+    pub const fn borrowed(&self) -> EscapedRef<'_, MAX> {
+        EscapedRef(match &self.0 {
+            EscapedText::Fixed(text) => EscapedPart::Fixed(text),
+            EscapedText::Shared(text) => EscapedPart::Shared(text),
+        })
+    }
+}
+
+/// A borrowed [`Escaped`] text.
+#[derive(Clone, Copy, Debug)]
+pub struct EscapedRef<'a, const MAX: usize>(EscapedPart<'a>);
+
+#[derive(Clone, Copy, Debug)]
+enum EscapedPart<'a> {
+    Fixed(&'static str),
+    Shared(&'a Arc<str>),
+    Plain(&'a str),
+}
+
+impl<'a, const MAX: usize> EscapedRef<'a, MAX> {
+    /// Borrows a text that is its own escaped form; `None` for any other.
+    #[must_use]
+    pub fn plain(text: &'a str) -> Option<Self> {
+        Escaped::<MAX>::is_unchanged(text).then_some(Self(EscapedPart::Plain(text)))
+    }
+
+    /// The escaped text.
+    #[must_use]
+    pub fn as_str(self) -> &'a str {
+        match self.0 {
+            EscapedPart::Fixed(text) | EscapedPart::Plain(text) => text,
+            EscapedPart::Shared(text) => text,
+        }
+    }
+
+    /// Returns the text with an owner of its own. It is not escaped again.
+    #[must_use]
+    pub fn to_escaped(self) -> Escaped<MAX> {
+        Escaped(match self.0 {
+            EscapedPart::Fixed(text) => EscapedText::Fixed(text),
+            EscapedPart::Shared(text) => EscapedText::Shared(Arc::clone(text)),
+            EscapedPart::Plain(text) => EscapedText::Shared(text.into()),
+        })
+    }
+}
+
+/// The names of recipes and impacts are short and plain (tested).
+impl From<Recipe> for EscapedRef<'_, 32> {
+    fn from(recipe: Recipe) -> Self {
+        Self(EscapedPart::Fixed(recipe.as_str()))
+    }
+}
+
+impl From<ImpactClass> for EscapedRef<'_, 32> {
+    fn from(impact: ImpactClass) -> Self {
+        Self(EscapedPart::Fixed(impact.as_str()))
     }
 }
 

@@ -151,6 +151,10 @@ pub mod audit_log {
         RefusedRow, SeenSums, ServerRecord, SessionRecord, Signal, SignalRecord, StandingChange,
         StandingRecord, UnrecordedAnswer, Verdict,
     };
+    // Decisions as lines, written from borrowed parts.
+    pub use countersign_audit_log::{
+        CallOrigin, CallRecordRef, DecisionLine, EscapedRef, KnownTool, OriginRef, ToolRef,
+    };
     // Sinks.
     pub use countersign_audit_log::{AuditError, AuditSink, MemorySink};
     // The log.

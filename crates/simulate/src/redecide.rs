@@ -7,7 +7,7 @@ use countersign_canonical_json::{Canonical, Limits, read};
 use countersign_core::{ServerName, ToolId, ToolName};
 use countersign_registry::{AgentEntry, RegistrySnapshot, RegistryView, SessionContract, ToolRules};
 use countersign_tool_gate::rules::{
-    ARGS_RECIPE, Goal, NO_PROPOSAL, Reservation, came_without_proposal, check_args, check_contract,
+    ARGS_RECIPE, Goal, NO_PROPOSAL, OBSERVED, Reservation, came_without_proposal, check_args, check_contract,
     check_definition, check_restated, is_name_disclosed, listed_tool, meant_tool, only_tool,
     takes_no_proposals,
 };
@@ -59,10 +59,10 @@ impl<'a> Redecision<'a> {
             // INVARIANT: no arm stands for several steps that may come, so that a new step does not compile.
             match step {
                 GateStep::Ids => self.observed()?,
-                // A refusal waits for the next step, which may have come before it.
+                // Refusals of these two wait for the third, which may have come before them.
                 GateStep::Agent => living = self.living_agent(),
-                GateStep::Read => living = Ok(self.read_call(living)?),
-                GateStep::Tool => rules = Ok(self.disclosed_tool(living?.0)?),
+                GateStep::Tool => rules = living.and_then(|living| self.disclosed_tool(living.0)),
+                GateStep::Read => rules = Ok(self.read_call(rules)?),
                 GateStep::Definition => self.same_definition(rules?)?,
                 GateStep::Args => self.fitting_args(rules?)?,
                 GateStep::Limits => reservation = Ok(self.place(living?.1, rules?)?),
@@ -111,7 +111,8 @@ impl<'a> Redecision<'a> {
     /// Handles a call that was only observed. A framework may have refused it by itself, so only its name came to the
     /// gate.
     fn observed(&self) -> Result<(), End> {
-        if self.refused != Some(RejectionCode::UndisclosedTool) || self.call.args.is_some() {
+        let is_observed = self.call.reason.as_ref().is_some_and(|reason| reason.as_str() == OBSERVED);
+        if self.refused != Some(RejectionCode::UndisclosedTool) || !is_observed {
             return Ok(());
         }
         let contract = self.session.contract.as_ref().map_err(|end| *end)?;
@@ -146,17 +147,14 @@ impl<'a> Redecision<'a> {
         }
         let entry = self.view.snapshot().agent(&self.call.agent);
         let entry = entry.ok_or(RejectionCode::AgentNotRegistered)?;
-        // If step 1 refused, the rest of the call was not read.
-        if matches!(self.then(GateStep::Agent), RecordedStep::Refused(_)) && self.call.args.is_none() {
-            return Err(End::Unknown(Missing::Arguments));
-        }
         Ok((contract, entry))
     }
 
-    /// Step 0 reads ids and names before step 1 and the rest after it. The record does not show which part refused,
-    /// unless the name is malformed.
-    fn read_call<T>(&mut self, living: Result<T, End>) -> Result<T, End> {
-        match (self.then(GateStep::Ids), living) {
+    /// Step 0 reads ids and names before steps 1 and 2, and the rest after the tool is known. The record does not show
+    /// which part refused, unless the name is malformed. A call that was refused before the rest has no arguments on
+    /// record.
+    fn read_call<T>(&mut self, before: Result<T, End>) -> Result<T, End> {
+        match (self.then(GateStep::Ids), before) {
             (RecordedStep::Refused(_), Err(_)) if ToolName::new(self.call.tool.name.as_str()).is_ok() => {
                 Err(End::Unknown(Missing::Call))
             }
@@ -164,7 +162,10 @@ impl<'a> Redecision<'a> {
                 self.carry(Missing::Call);
                 Err(code.into())
             }
-            (RecordedStep::Passed | RecordedStep::NotAsked, living) => living,
+            (RecordedStep::Passed | RecordedStep::NotAsked, Ok(_)) if self.call.args.is_none() => {
+                Err(End::Unknown(Missing::Arguments))
+            }
+            (RecordedStep::Passed | RecordedStep::NotAsked, before) => before,
         }
     }
 
@@ -201,7 +202,7 @@ impl<'a> Redecision<'a> {
         }
     }
 
-    /// Step 2.
+    /// Step 2, the tool.
     fn disclosed_tool(&self, contract: &SessionContract) -> Result<&'a ToolRules, End> {
         let named = &self.call.tool;
         let name = ToolName::new(named.name.as_str()).map_err(|_| End::Unknown(Missing::Call))?;

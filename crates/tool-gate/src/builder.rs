@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record};
 use countersign_committed_plan::OnBreach;
@@ -252,6 +252,7 @@ impl ToolGateBuilder {
             checks: self.checks,
             limits: self.limits,
             recorded: self.recorded,
+            origin: OnceLock::new(),
         };
         let mut record = terms.session_record(now, &contract);
         record.claims = self.claims.map(|claims| {

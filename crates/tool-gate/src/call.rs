@@ -6,7 +6,8 @@ use countersign_core::CallFacts;
 /// Recipe by which arguments are read and digested.
 pub const ARGS_RECIPE: Recipe = Recipe::Jcs1;
 
-/// A tool call as the agent made it. The gate's step 0 checks each part of it. A host that has read the arguments hands
+/// A tool call as the agent made it. The gate's step 0 checks each part of it: ids and names first, and the rest once the
+/// tool is known to be disclosed. A host that has read the arguments hands
 /// over the value ([`from_read`](Self::from_read)), and they are not read again. From a host with their text
 /// ([`new`](Self::new)) the gate reads them, once.
 ///

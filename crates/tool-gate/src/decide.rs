@@ -1,5 +1,5 @@
 //! The checks, top-down in the order of [`GateStep::ALL`]: steps 0 to 10, and a last look. Of step 0, only ids and names
-//! are read before step 1. Step 11, the record, is in `gate.rs`.
+//! are read before the tool is known. Step 11, the record, is in `gate.rs`.
 
 use std::ptr;
 
@@ -53,12 +53,13 @@ pub(crate) struct CallBasis {
 }
 
 /// Runs every check in turn; the first refusal ends the decision. A call passes only if all of [`GateStep::ALL`] did, in
-/// that order.
+/// that order; then, and only then, `cleared` is set.
 pub(crate) fn decide<'g>(
     gate: &'g GateParts,
     call: &ToolCall<'_>,
     findings: &mut Findings,
-) -> Result<Cleared<'g>, Refusal> {
+    cleared: &mut Option<Cleared<'g>>,
+) -> Result<(), Refusal> {
     let GateParts { terms, progress, recorder } = gate;
     let clock = &progress.clock;
     let (now, reading) = clock.read().map_err(clock_unavailable)?;
@@ -76,9 +77,10 @@ pub(crate) fn decide<'g>(
     let deciding = &mut Deciding { terms, in_force: &in_force, view: &view, now, call, findings };
     let agent = check_agent(&recorder.rows, &in_force.contract, &view, now);
     let agent = steps.take(GateStep::Agent, agent)?;
-    // why: only now, so that the arguments of an agent that may not call are neither read nor digested.
-    let parsed = steps.take(GateStep::Read, read_call(deciding, names))?;
-    let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &recorder.rows, &parsed))?;
+    let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &recorder.rows, &names))?;
+    // why: only now, so that a call of an agent that may not call, or of an undisclosed tool, costs the same whatever
+    // its arguments are.
+    let parsed = steps.take(GateStep::Read, read_call(deciding))?;
     deciding.findings.definition = progress.definition(&tool);
     steps.take(GateStep::Definition, check_definition(rules, deciding.findings.definition))?;
     deciding.findings.note_values(&terms.recorded, &tool, &parsed.args);
@@ -87,10 +89,11 @@ pub(crate) fn decide<'g>(
     let mut reservation = steps.take(GateStep::Limits, reserved)?;
     steps.take(GateStep::Goal, check_goal(deciding, rules))?;
     let step = steps.take(GateStep::Plan, next_step(deciding, progress.plan.get(), rules, &parsed))?;
-    let ParsedCall { call_id, args, reserved_proposal, .. } = parsed;
+    let ParsedCall { args, reserved_proposal, .. } = parsed;
     let definition = definition(deciding.findings.definition, rules);
     let plan = step.as_ref().map(|step| step.root().digest());
-    let facts = terms.call_facts(call_id, tool, args.digest(), definition, plan, view.snapshot().version());
+    let facts =
+        terms.call_facts(names.call_id, tool, args.digest(), definition, plan, view.snapshot().version());
     let proposal = call.proposal.or(reserved_proposal.as_deref().map(str::as_bytes));
     let subject = Subject { facts: &facts, args: &args, rules, step: step.as_ref(), proposal };
     let approval = check_approval(deciding, &subject)
@@ -117,7 +120,9 @@ pub(crate) fn decide<'g>(
     let before = FirstLook { in_force: &in_force, view: &view, now, rules, has_waited };
     steps.take(GateStep::LastLook, last_look(gate, &facts.tool, &basis, &before, deciding.findings))?;
     steps.end()?;
-    Ok(Cleared { facts, args, impact: backing.impact, approval, proposal, reservation, step, basis })
+    let impact = backing.impact;
+    *cleared = Some(Cleared { facts, args, impact, approval, proposal, reservation, step, basis });
+    Ok(())
 }
 
 /// Inputs and results of steps 1 and 2.

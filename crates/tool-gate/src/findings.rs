@@ -1,9 +1,10 @@
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use countersign_action_proposal::{ActionProposal, VerifiedEvidence, VerifiedProposal};
 use countersign_approval_token::Approval;
 use countersign_audit_log::{
-    CallRecord, Escaped, EvidenceRecord, ProposalRecord, RecordedTool, RecordedValues, Verdict,
+    CallRecordRef, Escaped, EscapedRef, EvidenceRecord, OriginRef, ProposalRecord, RecordedTool,
+    RecordedValues, ToolRef, Verdict,
 };
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::PlanRoot;
@@ -20,6 +21,7 @@ use crate::recorded_fields::RecordedFields;
 use crate::rejection::UsedUp;
 use crate::settings::ProposalSettings;
 use crate::terms::GateTerms;
+use crate::used_tools::UsedTool;
 
 /// Findings about a call during its decision, for its record.
 pub(crate) struct Findings {
@@ -33,6 +35,8 @@ pub(crate) struct Findings {
     /// Server of the tool, as the call named it or as the contract has it.
     pub(crate) server: Option<ServerName>,
     pub(crate) name: Option<ToolName>,
+    /// The tool, if the session has used it before.
+    pub(crate) used_tool: Option<Arc<UsedTool>>,
     pub(crate) definition: Option<Digest>,
     pub(crate) args: Option<Digest>,
     pub(crate) impact: Option<ImpactClass>,
@@ -40,12 +44,12 @@ pub(crate) struct Findings {
     /// Approval and attestations that this call has used up.
     pub(crate) used: UsedUp,
     approval: Option<(TokenId, OperatorId)>,
-    denied_by: Option<Escaped<256>>,
+    pub(crate) denied_by: Option<Escaped<256>>,
     values: RecordedValues,
     plan: Option<PlanRoot>,
     pub(crate) plan_step: Option<u64>,
     /// Profile of proposals, with findings about the call's proposal.
-    proposal: Option<Box<ProposalRecord>>,
+    pub(crate) proposal: Option<Box<ProposalRecord>>,
 }
 
 impl Findings {
@@ -66,6 +70,7 @@ impl Findings {
             request_id: None,
             server: None,
             name: None,
+            used_tool: None,
             definition: None,
             args: None,
             impact: None,
@@ -158,48 +163,50 @@ impl Findings {
         })
     }
 
-    pub(crate) fn accepted(self, terms: &GateTerms, call: &ToolCall<'_>) -> CallRecord {
-        self.into_record(terms, call, Verdict::Accept)
-    }
-
-    pub(crate) fn rejected(
-        self,
-        terms: &GateTerms,
-        call: &ToolCall<'_>,
-        code: RejectionCode,
-        reason: Cow<'static, str>,
-    ) -> CallRecord {
-        let mut record = self.into_record(terms, call, Verdict::Reject);
-        record.code = Some(Escaped::fixed(code.as_str()));
-        record.reason = (!reason.is_empty()).then(|| reason.into());
-        record
-    }
-
-    /// A server that is not named is recorded as `?`.
-    fn into_record(self, terms: &GateTerms, call: &ToolCall<'_>, verdict: Verdict) -> CallRecord {
-        let call_id = self.call_id.map_or_else(|| call.call_id.into(), Escaped::from);
+    /// Returns the tool as it is recorded. A server that is not named is recorded as `?`.
+    pub(crate) fn recorded_tool(&self, call: &ToolCall<'_>) -> RecordedTool {
         let named = || call.server.map_or_else(|| Escaped::fixed("?"), Escaped::new);
-        let server = self.server.map_or_else(named, Escaped::from);
-        let name = self.name.map_or_else(|| call.name.into(), Escaped::from);
-        let tool = RecordedTool::new(server, name);
-        let mut record = terms.entry(self.time, call_id, tool, verdict, self.registry_version);
-        record.request_id = self.request_id;
-        record.trace = call.trace.filter(|text| is_traceparent(text)).map(Escaped::new);
-        record.values = self.values;
-        record.denied_by = self.denied_by;
-        record.definition = self.definition;
-        record.args = self.args;
-        record.args_recipe = self.args.map(|_| Escaped::fixed(ARGS_RECIPE.as_str()));
-        record.impact = self.impact.map(|impact| Escaped::fixed(impact.as_str()));
-        record.ask_restated = self.ask_restated;
-        record.plan = self.plan.map(|root| root.digest());
-        record.plan_step = self.plan_step;
-        if let Some((token_id, approver)) = self.approval {
-            record.approval = Some(token_id);
-            record.approver = Some(approver);
+        let server = self.server.clone().map_or_else(named, Escaped::from);
+        RecordedTool::new(server, self.name.clone().map_or_else(|| call.name.into(), Escaped::from))
+    }
+
+    /// Returns the decision as it is recorded, with the code and reason of a refusal. `tool` is used unless the session
+    /// has used the tool before.
+    pub(crate) fn record<'a>(
+        &'a self,
+        terms: &'a GateTerms,
+        call: &ToolCall<'a>,
+        call_id: EscapedRef<'a, 256>,
+        tool: impl FnOnce() -> ToolRef<'a>,
+        refused: Option<(&'a Escaped<64>, Option<&'a Escaped<512>>)>,
+    ) -> CallRecordRef<'a> {
+        let used = self.used_tool.as_ref().map(|used| ToolRef::Known(&used.recorded));
+        CallRecordRef {
+            time: self.time,
+            origin: OriginRef::Known(terms.origin()),
+            call_id,
+            request_id: self.request_id.as_ref(),
+            trace: call.trace.filter(|text| is_traceparent(text)).and_then(EscapedRef::plain),
+            tool: used.unwrap_or_else(tool),
+            definition: self.definition,
+            args: self.args,
+            args_recipe: self.args.map(|_| ARGS_RECIPE.into()),
+            values: &self.values,
+            impact: self.impact.map(Into::into),
+            verdict: if refused.is_some() { Verdict::Reject } else { Verdict::Accept },
+            code: refused.map(|(code, _)| code.borrowed()),
+            reason: refused.and_then(|(_, reason)| reason).map(|reason| reason.borrowed()),
+            registry_version: self.registry_version,
+            ask: terms.goal,
+            ask_restated: self.ask_restated,
+            plan: self.plan.map(|root| root.digest()),
+            plan_step: self.plan_step,
+            about_plan: false,
+            approval: self.approval.as_ref().map(|(id, _)| id),
+            approver: self.approval.as_ref().map(|(_, approver)| approver),
+            denied_by: self.denied_by.as_ref().map(|by| by.borrowed()),
+            proposal: self.proposal.as_deref(),
         }
-        record.proposal = self.proposal;
-        record
     }
 }
 

@@ -1,8 +1,9 @@
+use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use countersign_approval_token::SpentApproval;
-use countersign_audit_log::CallRecord;
+use countersign_audit_log::{CallRecord, Escaped, EscapedRef};
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::{OnBreach, PlanRoot};
 use countersign_core::{Digest, Principal, ToolId};
@@ -77,11 +78,18 @@ impl ToolGate {
     ) -> Result<AcceptedCall, Rejection> {
         let GateParts { terms, recorder, .. } = &*self.parts;
         let mut findings = self.parts.findings();
-        let verdict = catch_unwind(AssertUnwindSafe(|| decide(&self.parts, call, &mut findings)))
-            .unwrap_or_else(|_| Err(Refusal::new(RejectionCode::Internal, "a check panicked")));
-        let Cleared { facts, args, impact, approval, proposal, reservation, step, basis } = match verdict {
-            Ok(cleared) => cleared,
-            Err(refusal) => return Err(self.parts.refuse(call, findings, refusal, desk)),
+        let mut cleared = None;
+        // why: the result is large, so it is not moved through each of its callers.
+        let verdict =
+            catch_unwind(AssertUnwindSafe(|| decide(&self.parts, call, &mut findings, &mut cleared)));
+        let panicked = || Some(Refusal::new(RejectionCode::Internal, "a check panicked"));
+        if let Some(refusal) = verdict.map_or_else(|_| panicked(), Result::err) {
+            return Err(self.parts.refuse(call, &findings, refusal, desk));
+        }
+        let Some(Cleared { facts, args, impact, approval, proposal, reservation, step, basis }) = cleared
+        else {
+            let refusal = Refusal::new(RejectionCode::Internal, "a check left no result");
+            return Err(self.parts.refuse(call, &findings, refusal, desk));
         };
         // why: an approval concerns a signal only if a call was asked about, and the key of a call is a digest.
         let is_probe = findings.has_approval() && recorder.rows.has_asked();
@@ -89,13 +97,18 @@ impl ToolGate {
         let (time, used) = (findings.time, findings.used);
         // why: earlier refusals are recorded before this acceptance, so that a replayed alarm sees their order.
         let summed = recorder.rows.refused.write(time).map_err(drop);
-        let Ok(sequence) = summed.and_then(|()| recorder.record(findings.accepted(terms, call))) else {
+        let (escaped, named) = (OnceCell::<Escaped<256>>::new(), OnceCell::new());
+        let call_id = EscapedRef::plain(facts.call_id.as_str())
+            .unwrap_or_else(|| escaped.get_or_init(|| facts.call_id.clone().into()).borrowed());
+        let tool = || named.get_or_init(|| findings.recorded_tool(call)).into();
+        let record = findings.record(terms, call, call_id, tool, None);
+        let Ok(sequence) = summed.and_then(|()| recorder.record(&record)) else {
             let spent = approval.as_ref().map(SpentApproval::token_id);
             let call_id = facts.call_id.clone().into();
             let rejection = self.parts.refuse_unrecorded(call_id, time, Some(&facts.tool), spent);
             return Err(Rejection { used, ..rejection });
         };
-        self.parts.count(time, None, Some(&facts.tool), probe);
+        self.parts.count(time, None, (Some(&facts.tool), findings.used_tool.as_deref()), probe);
         reservation.keep();
         let (step, refused) = keep_step(self.parts.progress.plan.get(), step)
             .map_or_else(|code| (None, Some(code)), |step| (step, None));

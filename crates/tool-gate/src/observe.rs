@@ -6,8 +6,8 @@ use crate::parts::GateParts;
 use crate::rejection::Rejection;
 use crate::steps::session::is_name_disclosed;
 
-/// Recorded reason of a call that the gate saw before dispatch.
-const OBSERVED: &str = "observed before dispatch";
+/// Recorded reason of an undisclosed call that the gate saw before dispatch.
+pub const OBSERVED: &str = "observed before dispatch";
 
 /// Result of [`ToolGate::observe`].
 #[derive(Clone, Debug)]

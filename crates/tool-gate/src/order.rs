@@ -10,7 +10,7 @@ use crate::rejection::Refusal;
 /// ```
 /// use countersign_tool_gate::GateStep;
 /// let numbers: Vec<u8> = GateStep::ALL.iter().map(|step| step.number()).collect();
-/// assert_eq!(numbers, [0, 1, 0, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1]);
+/// assert_eq!(numbers, [0, 1, 2, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a new step has to break every match")]
@@ -19,10 +19,10 @@ pub enum GateStep {
     Ids,
     /// The session lasts, and its agent may call.
     Agent,
-    /// The rest of the call is well formed.
-    Read,
     /// The session discloses the tool.
     Tool,
+    /// The rest of the call is well formed.
+    Read,
     /// The server's definition of the tool is the signed one.
     Definition,
     /// The arguments fit the schema and the constraints.
@@ -50,8 +50,8 @@ impl GateStep {
     pub const ALL: [Self; 14] = [
         Self::Ids,
         Self::Agent,
-        Self::Read,
         Self::Tool,
+        Self::Read,
         Self::Definition,
         Self::Args,
         Self::Limits,
@@ -94,6 +94,9 @@ impl StepsTaken {
     }
 
     /// Takes the result of a step. It must be the next one of [`GateStep::ALL`].
+    ///
+    /// why: inlined, since results are large and would be moved in and out.
+    #[inline(always)]
     pub(crate) fn take<T, E: Into<Refusal>>(
         &mut self,
         step: GateStep,

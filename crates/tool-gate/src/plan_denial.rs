@@ -30,7 +30,7 @@ impl ToolGate {
         // The clock is the embedder's.
         let recorded = catch_unwind(AssertUnwindSafe(|| {
             let (code, record) = refusal(inner, asked.binding(), person);
-            if inner.recorder.is_lost() { Err(()) } else { inner.recorder.record(record).map(|_| code) }
+            if inner.recorder.is_lost() { Err(()) } else { inner.recorder.record_plan(&record).map(|_| code) }
         }));
         let code = recorded.unwrap_or(Err(())).unwrap_or_else(|()| {
             inner.recorder.note_unrecorded(inner.progress.clock.latest(), None);

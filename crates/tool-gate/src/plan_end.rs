@@ -42,7 +42,7 @@ impl ToolGate {
         let entry = || {
             let record = record(inner, &root, FINISH, refused);
             let time = record.time;
-            inner.recorder.record(record).map(|decision| (decision, time))
+            inner.recorder.record_plan(&record).map(|decision| (decision, time))
         };
         let recorded = catch_unwind(AssertUnwindSafe(entry)).unwrap_or(Err(()));
         let (decision, time) = recorded.map_err(|()| {
@@ -74,15 +74,8 @@ impl ToolGate {
             Halting::Halted(root) => {
                 // The clock is the embedder's. The caller may be unwinding from a panic already.
                 let recorded = catch_unwind(AssertUnwindSafe(|| {
-                    inner
-                        .recorder
-                        .record(record(
-                            inner,
-                            &root,
-                            HALT,
-                            Some((RejectionCode::PlanHalted.as_str(), reason)),
-                        ))
-                        .is_ok()
+                    let why = Some((RejectionCode::PlanHalted.as_str(), reason));
+                    inner.recorder.record_plan(&record(inner, &root, HALT, why)).is_ok()
                 }));
                 if recorded.unwrap_or(false) {
                     return Ok(());

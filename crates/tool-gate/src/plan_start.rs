@@ -189,17 +189,18 @@ impl ToolGate {
         let next = match prepared {
             Ok(next) => next,
             Err(error) => {
-                inner.record_refusal(change.record(Some(&error))).map_err(unrecorded)?;
+                inner.record_refusal(&change.record(Some(&error))).map_err(unrecorded)?;
                 return Err(error);
             }
         };
-        let decision = inner.recorder.record(change.record(None)).map_err(|()| match &change.approval {
-            Some(approval) => {
-                inner.recorder.note_unrecorded(change.now, Some(&approval.token_id));
-                StartPlanError::Unrecorded
-            }
-            None => unrecorded(()),
-        })?;
+        let decision =
+            inner.recorder.record_plan(&change.record(None)).map_err(|()| match &change.approval {
+                Some(approval) => {
+                    inner.recorder.note_unrecorded(change.now, Some(&approval.token_id));
+                    StartPlanError::Unrecorded
+                }
+                None => unrecorded(()),
+            })?;
         let internal = StartPlanError::Refused(RejectionCode::Internal);
         let PlanChange { now, root: Some(root), approval, .. } = change else {
             return Err(internal);

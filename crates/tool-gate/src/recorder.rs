@@ -5,7 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use countersign_audit_log::{AuditSink, CallRecord, Record, RecordedTool, RecordedValues, UnrecordedAnswer};
+use countersign_audit_log::{
+    AuditSink, CallRecord, CallRecordRef, DecisionLine, RecordedTool, RecordedValues, UnrecordedAnswer,
+};
 use countersign_core::{Timestamp, TokenId};
 use parking_lot::Mutex;
 
@@ -29,7 +31,10 @@ pub(crate) struct GateRecorder {
 
 #[derive(Debug, Default)]
 struct RecentAnswers {
-    records: VecDeque<CallRecord>,
+    /// Lines of the last decisions without their numbers, one after another, and their lengths: a copy of a record would
+    /// need an allocation for each of its members.
+    lines: VecDeque<u8>,
+    lengths: VecDeque<usize>,
     undisclosed: VecDeque<RecordedTool>,
 }
 
@@ -40,27 +45,43 @@ impl GateRecorder {
     }
 
     /// Records a decision, and remembers it only if that succeeds.
-    pub(crate) fn record(&self, record: CallRecord) -> Result<u64, ()> {
-        let entry = Record::Decision(record);
-        let sequence = match catch_unwind(AssertUnwindSafe(|| self.sink.record(&entry))) {
-            Ok(Ok(sequence)) => sequence,
-            Ok(Err(_)) | Err(_) => return Err(()),
-        };
-        if let Record::Decision(record) = entry {
-            self.remember(record);
+    pub(crate) fn record(&self, call: &CallRecordRef<'_>) -> Result<u64, ()> {
+        let line = DecisionLine::new(call).map_err(drop)?;
+        match catch_unwind(AssertUnwindSafe(|| self.sink.record_decision(&line))) {
+            Ok(Ok(sequence)) => {
+                self.remember_line(&line);
+                Ok(sequence)
+            }
+            Ok(Err(_)) | Err(_) => Err(()),
         }
-        Ok(sequence)
     }
 
-    pub(crate) fn remember(&self, mut record: CallRecord) {
-        let mut recent = self.recent.lock();
-        if recent.records.len() >= self.keeps {
-            recent.records.pop_front();
+    /// Records a decision about a plan.
+    pub(crate) fn record_plan(&self, record: &CallRecord) -> Result<u64, ()> {
+        self.record(&record.into())
+    }
+
+    /// Remembers a decision that is recorded in a sum.
+    pub(crate) fn remember(&self, call: &CallRecordRef<'_>) {
+        if let Ok(line) = DecisionLine::new(call) {
+            self.remember_line(&line);
         }
-        if self.keeps > 0 {
-            record.values = RecordedValues::default();
-            recent.records.push_back(record);
+    }
+
+    fn remember_line(&self, line: &DecisionLine<'_>) {
+        if !line.call().values.is_empty() {
+            return self.remember(&CallRecordRef { values: &RecordedValues::default(), ..*line.call() });
         }
+        if self.keeps == 0 {
+            return;
+        }
+        let RecentAnswers { lines, lengths, .. } = &mut *self.recent.lock();
+        if lengths.len() >= self.keeps {
+            let oldest = lengths.pop_front().unwrap_or_default();
+            lines.drain(..oldest.min(lines.len()));
+        }
+        lines.extend(line.body());
+        lengths.push_back(line.body().len());
     }
 
     pub(crate) fn remember_undisclosed(&self, tool: RecordedTool) {
@@ -73,7 +94,14 @@ impl GateRecorder {
 
     /// Returns the last decisions, oldest first.
     pub(crate) fn recent_records(&self) -> Vec<CallRecord> {
-        self.recent.lock().records.iter().cloned().collect()
+        let RecentAnswers { lines, lengths, .. } = &mut *self.recent.lock();
+        let mut rest = &*lines.make_contiguous();
+        let records = lengths.iter().filter_map(|length| {
+            let (line, later) = rest.split_at_checked(*length)?;
+            rest = later;
+            DecisionLine::parse(line)
+        });
+        records.collect()
     }
 
     pub(crate) fn attempted_undisclosed(&self) -> UndisclosedAttempts {

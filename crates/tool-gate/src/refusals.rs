@@ -3,7 +3,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_audit_log::{
-    AuditError, AuditSink, CallRecord, Escaped, Record, RecordedTool, RefusedRecord, RefusedRow,
+    AuditError, AuditSink, CallRecord, CallRecordRef, Escaped, EscapedRef, Record, RecordedTool,
+    RefusedRecord, RefusedRow,
 };
 use countersign_core::{AgentId, Clock, SessionId, Timestamp};
 use parking_lot::Mutex;
@@ -236,13 +237,18 @@ impl Refusals {
 
     /// Adds a refused decision to the sum. `known` is its tool, if a registry lists it.
     pub fn add_call(&self, call: &CallRecord, known: Option<RecordedTool>) {
-        let mut row = RefusedRow::new(call.code.clone().unwrap_or_else(|| Escaped::fixed("")));
+        self.add_decision(&call.into(), known);
+    }
+
+    pub(crate) fn add_decision(&self, call: &CallRecordRef<'_>, known: Option<RecordedTool>) {
+        let code = call.code.map_or_else(|| Escaped::fixed(""), EscapedRef::to_escaped);
+        let mut row = RefusedRow::new(code);
         row.about_plan = call.about_plan;
-        let RecordedTool { server, name, .. } = &call.tool;
+        let (server, name) = call.tool.names();
         // A call that could not be read names no tool.
-        let is_made_up = known.is_none() && !call.about_plan && name.as_str() != "?";
-        let made_up = is_made_up.then(|| MadeUp::Tool(server.as_str(), name.as_str()));
-        row.tool = if call.about_plan { Some(call.tool.clone()) } else { known };
+        let is_made_up = known.is_none() && !call.about_plan && name != "?";
+        let made_up = is_made_up.then_some(MadeUp::Tool(server, name));
+        row.tool = if call.about_plan { Some(call.tool.to_tool()) } else { known };
         self.add_row(call.time, row, made_up);
     }
 

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_audit_log::{CallRecord, Escaped, ProposalRecord, RecordedTool};
+use countersign_audit_log::{CallRecord, CallRecordRef, Escaped, ProposalRecord, RecordedTool};
 use countersign_core::{ServerName, Timestamp, TokenId, ToolId, ToolName};
 use countersign_signals::Probe;
 
@@ -12,20 +12,21 @@ use crate::findings::Findings;
 use crate::parts::GateParts;
 use crate::rejection::{ApprovalDesk, ApprovalRequest, NotFiled, Refusal, Rejection, UsedUp};
 use crate::steps::session::only_tool;
+use crate::used_tools::UsedTool;
 
 impl GateParts {
     /// Files the question for a missing approval, records the refusal, counts it, and builds the rejection.
     pub(crate) fn refuse(
         &self,
         call: &ToolCall<'_>,
-        findings: Findings,
+        findings: &Findings,
         refusal: Refusal,
         desk: Option<&dyn ApprovalDesk>,
     ) -> Rejection {
         let refused = &self.recorder.rows.refused;
         let (time, reading) = (findings.time, findings.reading);
         let (used, probe) = (findings.used, findings.probe(Some(refusal.code)));
-        let (spent, tool) = (findings.spent_approval().cloned(), self.meant(&findings, call));
+        let (spent, tool) = (findings.spent_approval(), self.meant(findings, call));
         let Refusal { mut code, mut reason, mut approval_request, halted } = refusal;
         let asks = approval_request.is_some() && refused.takes_question(time);
         let filed = match (desk, &approval_request) {
@@ -38,32 +39,36 @@ impl GateParts {
                 (code, reason, approval_request) = (other, text.into(), None);
             }
         }
-        let record = findings.rejected(&self.terms, call, code, reason);
-        let call_id = record.call_id.clone();
-        if code == RejectionCode::UndisclosedTool {
-            self.recorder.remember_undisclosed(record.tool.clone());
-        }
+        let call_id = findings.call_id.clone().map_or_else(|| call.call_id.into(), Escaped::from);
+        let (named, code_text) = (findings.recorded_tool(call), Escaped::fixed(code.as_str()));
+        let reason = (!reason.is_empty()).then(|| reason.into());
+        let refused_as = Some((&code_text, reason.as_ref()));
+        let record = findings.record(&self.terms, call, call_id.borrowed(), || (&named).into(), refused_as);
         // A refusal without a question counts among the others.
         let is_question = asks && approval_request.is_some();
         // why: a used ticket and a person's denial are recorded nowhere else.
         let takes_use =
             |proposal: &ProposalRecord| proposal.evidence().iter().any(|it| it.endorsement.is_some());
         let is_lasting = used != UsedUp::default()
-            || record.denied_by.is_some()
-            || record.proposal.as_deref().is_some_and(takes_use);
+            || findings.denied_by.is_some()
+            || findings.proposal.as_deref().is_some_and(takes_use);
         let is_own = is_question
             || is_lasting
             || (approval_request.is_none()
                 && refused.takes_at(reading.unwrap_or_else(|| refused.reading(time))));
-        let Ok(sequence) = self.record_or_sum(record, tool.as_ref(), is_own) else {
+        let recorded = self.record_or_sum(&record, tool.as_ref(), is_own);
+        if code == RejectionCode::UndisclosedTool {
+            self.recorder.remember_undisclosed(named);
+        }
+        let Ok(sequence) = recorded else {
             if let (Some(desk), Some(Ok(())), Some(request)) = (desk, filed, &approval_request) {
                 // The host's desk may panic.
                 let _ = catch_unwind(AssertUnwindSafe(|| desk.withdraw(request)));
             }
-            let rejection = self.refuse_unrecorded(call_id, time, tool.as_ref(), spent.as_ref());
+            let rejection = self.refuse_unrecorded(call_id, time, tool.as_ref(), spent);
             return Rejection { used, ..rejection };
         };
-        self.count(time, Some(code), tool.as_ref(), probe);
+        self.count(time, Some(code), (tool.as_ref(), findings.used_tool.as_deref()), probe);
         if refused.is_due(time) {
             // If this fails, the sum is kept; no answer depends on it.
             let _ = refused.write(time);
@@ -74,14 +79,14 @@ impl GateParts {
     }
 
     /// Records a refusal. A refusal beyond the rate is added to a sum and has no number.
-    pub(crate) fn record_refusal(&self, record: CallRecord) -> Result<Option<u64>, ()> {
+    pub(crate) fn record_refusal(&self, record: &CallRecord) -> Result<Option<u64>, ()> {
         let is_own = self.recorder.rows.refused.takes(record.time);
-        self.record_or_sum(record, None, is_own)
+        self.record_or_sum(&record.into(), None, is_own)
     }
 
     fn record_or_sum(
         &self,
-        record: CallRecord,
+        record: &CallRecordRef<'_>,
         tool: Option<&ToolId>,
         is_own: bool,
     ) -> Result<Option<u64>, ()> {
@@ -91,7 +96,7 @@ impl GateParts {
         let refused = &self.recorder.rows.refused;
         let known =
             tool.filter(|tool| self.recorder.rows.knows(tool, &self.terms.registry)).map(RecordedTool::from);
-        refused.add_call(&record, known);
+        refused.add_decision(record, known);
         self.recorder.remember(record);
         Ok(None)
     }
@@ -111,7 +116,7 @@ impl GateParts {
         if let Ok(Ok((time, reading))) = read {
             (findings.time, findings.reading) = (time, Some(reading));
         }
-        self.refuse(&call, findings, Refusal::new(code, reason.to_owned()), None)
+        self.refuse(&call, &findings, Refusal::new(code, reason.to_owned()), None)
     }
 
     /// Returns the tool that a refused call may have meant; used only for counting.
@@ -135,7 +140,7 @@ impl GateParts {
     ) -> Rejection {
         let code = RejectionCode::AuditUnavailable;
         self.recorder.note_unrecorded(time, spent);
-        self.count(time, Some(code), tool, None);
+        self.count(time, Some(code), (tool, None), None);
         Rejection::new(code, call_id, None)
     }
 
@@ -143,7 +148,7 @@ impl GateParts {
         &self,
         time: Timestamp,
         refused: Option<RejectionCode>,
-        tool: Option<&ToolId>,
+        tool: (Option<&ToolId>, Option<&UsedTool>),
         probe: Option<Probe>,
     ) {
         let in_force = self.progress.in_force();

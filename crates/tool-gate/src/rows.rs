@@ -141,23 +141,25 @@ impl Rows {
         }
         let id = tool.detached();
         let (counts, metrics) = (self.stats.tool_row(&id), self.agent.row.metrics.tool(&id));
-        Some(self.used.add(UsedTool { id, counts, metrics }))
+        Some(self.used.add(UsedTool::new(id, counts, metrics)))
     }
 
-    /// Counts one answer, once in each row. `tool` is the tool that the call means; it may be a made-up name. `contract` is
-    /// the one in force.
+    /// Counts one answer, once in each row. `tool` is the tool that the call means; it may be a made-up name. `used` is that
+    /// tool if the session has used it before. `contract` is the one in force.
     pub(crate) fn count(
         &self,
         time: Timestamp,
         refused: Option<RejectionCode>,
-        tool: Option<&ToolId>,
+        (tool, used): (Option<&ToolId>, Option<&UsedTool>),
         probe: Option<Probe>,
         (contract, registry): (&SessionContract, &CapabilityRegistry),
     ) {
         self.session.count(time, refused);
         let raised = self.agent.row.count(time, refused, probe);
         self.stats.overall().count(time, refused);
-        if let Some(used) = tool.and_then(|tool| self.use_tool(tool, contract)) {
+        let looked_up =
+            if used.is_none() { tool.and_then(|tool| self.use_tool(tool, contract)) } else { None };
+        if let Some(used) = used.or(looked_up.as_deref()) {
             used.counts.count(time, refused);
             used.metrics.count(refused);
         } else if let Some(tool) = tool.filter(|tool| registry.current().tool(tool).is_some()) {

@@ -3,6 +3,7 @@
 //! No rule here decides a call by itself: [`GateStep::ALL`](crate::GateStep::ALL) has their order.
 
 pub use crate::call::ARGS_RECIPE;
+pub use crate::observe::OBSERVED;
 pub use crate::rejection::Refusal;
 pub use crate::steps::args::{Reservation, Usage, check_args};
 pub use crate::steps::evidence::{NO_PROPOSAL, came_without_proposal, takes_no_proposals};

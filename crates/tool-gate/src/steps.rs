@@ -30,11 +30,15 @@ pub(crate) struct Deciding<'d> {
     pub(crate) findings: &'d mut Findings,
 }
 
-/// A call that step 0 has read.
-pub(crate) struct ParsedCall {
+/// Id and names of a call.
+pub(crate) struct CallNames {
     pub(crate) call_id: CallId,
     pub(crate) server: Option<ServerName>,
     pub(crate) name: ToolName,
+}
+
+/// The rest of a call that step 0 has read.
+pub(crate) struct ParsedCall {
     /// The tool's own arguments, without the reserved members.
     pub(crate) args: Canonical,
     /// Canonical text of the proposal among the arguments. Its numbers were read like the arguments', which is stricter

@@ -1,8 +1,8 @@
 //! Terms by which a session's calls are decided.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use countersign_audit_log::{CallRecord, Escaped, RecordedTool, SessionRecord, Verdict};
+use countersign_audit_log::{CallOrigin, CallRecord, Escaped, RecordedTool, SessionRecord, Verdict};
 use countersign_committed_plan::OnBreach;
 use countersign_core::{AgentId, CallFacts, CallId, Digest, Millis, Principal, SessionId, Timestamp, ToolId};
 use countersign_pinned_ask::PinnedAsk;
@@ -30,6 +30,8 @@ pub(crate) struct GateTerms {
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
     pub(crate) recorded: RecordedFields,
+    /// Made at the first decision.
+    pub(crate) origin: OnceLock<Box<CallOrigin>>,
 }
 
 /// Treatment of calls at a gate without a plan.
@@ -86,15 +88,22 @@ impl GateTerms {
         plan: Option<Digest>,
         registry_version: u64,
     ) -> CallFacts {
-        let mut facts = CallFacts::new(call_id, tool, args, ARGS_RECIPE, self.principal.clone())
-            .agent(self.agent.clone())
-            .session(self.session.clone())
-            .registry_version(registry_version);
+        let mut facts = CallFacts::new(call_id, tool, args, ARGS_RECIPE, self.principal.clone());
+        facts.agent = Some(self.agent.clone());
+        facts.session = Some(self.session.clone());
+        facts.registry_version = Some(registry_version);
         facts.definition = definition;
         facts.ask = self.goal;
         facts.plan = plan;
         facts.audience = self.approvals.as_ref().map(|settings| settings.audience.clone());
         facts
+    }
+
+    /// Returns the origin of all calls of this session.
+    pub(crate) fn origin(&self) -> &CallOrigin {
+        self.origin.get_or_init(|| {
+            Box::new(CallOrigin::new(self.session.clone(), self.agent.clone(), self.principal.clone()))
+        })
     }
 
     /// Makes a record with the members that all decisions of this session share.

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use countersign_audit_log::KnownTool;
 use countersign_core::ToolId;
 use parking_lot::RwLock;
 
@@ -15,11 +16,17 @@ pub(crate) struct UsedTools(RwLock<Vec<Arc<UsedTool>>>);
 pub(crate) struct UsedTool {
     /// Shares no reference count with the registry, whose texts all sessions read.
     pub(crate) id: ToolId,
+    /// The tool as its calls are recorded.
+    pub(crate) recorded: KnownTool,
     pub(crate) counts: Arc<Counts>,
     pub(crate) metrics: Arc<AnswerMetrics>,
 }
 
 impl UsedTool {
+    pub(crate) fn new(id: ToolId, counts: Arc<Counts>, metrics: Arc<AnswerMetrics>) -> Self {
+        Self { recorded: KnownTool::new(&id), id, counts, metrics }
+    }
+
     fn names(&self) -> (&str, &str) {
         (self.id.server().as_str(), self.id.name().as_str())
     }

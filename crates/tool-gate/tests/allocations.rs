@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use allocation_counter::measure;
 use countersign_approval_token::{MemorySpentTokens, MintTerms, mint};
-use countersign_audit_log::{AuditError, AuditSink, MemorySink, Record};
+use countersign_audit_log::{AuditError, AuditSink, DecisionLine, MemorySink, Record};
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::*;
 use countersign_keys::{Keyring, RunKeys, ServerSecret, SigningKey, TrustRoot};
@@ -43,6 +43,10 @@ struct Nowhere;
 
 impl AuditSink for Nowhere {
     fn record(&self, _: &Record) -> Result<u64, AuditError> {
+        Ok(1)
+    }
+
+    fn record_decision(&self, _: &DecisionLine<'_>) -> Result<u64, AuditError> {
         Ok(1)
     }
 }

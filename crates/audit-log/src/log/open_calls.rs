@@ -1,6 +1,6 @@
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::{Record, Verdict};
+use crate::Verdict;
 
 /// Most calls that are tracked at a time. Later ones wait for the next opening of the log.
 const MAX_CALLS: usize = 65_536;
@@ -17,16 +17,28 @@ pub(super) struct OpenCalls {
     left_out: Option<u64>,
 }
 
+/// What a record changes about open calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NotedCall {
+    Accepted,
+    /// An outcome, and the number of its decision.
+    Ended(u64),
+    Other,
+}
+
+impl NotedCall {
+    pub(super) fn decided(verdict: Verdict) -> Self {
+        if verdict == Verdict::Accept { Self::Accepted } else { Self::Other }
+    }
+}
+
 impl OpenCalls {
     /// Notes a record that was just numbered.
-    pub(super) fn note(&mut self, seq: u64, record: &Record) {
-        if let Record::Decision(call) = record
-            && call.verdict == Verdict::Accept
-        {
-            self.accepted(seq);
-        }
-        if let Record::Outcome(end) = record {
-            self.note_end(seq, end.decision);
+    pub(super) fn note(&mut self, seq: u64, call: NotedCall) {
+        match call {
+            NotedCall::Accepted => self.accepted(seq),
+            NotedCall::Ended(decision) => self.note_end(seq, decision),
+            NotedCall::Other => {}
         }
     }
 

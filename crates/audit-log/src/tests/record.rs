@@ -1,10 +1,14 @@
-use countersign_core::{Digest, is_hidden};
+use countersign_core::{Digest, ImpactClass, Recipe, ToolId, is_hidden};
 use proptest::prelude::*;
 
 use super::hostile;
 use crate::line::{WireLine, parse_line};
 use crate::line::{record_body, record_prefix};
-use crate::{ClaimsRecord, Escaped, EvidenceKind, EvidenceRecord, ProposalRecord, Record};
+use crate::{
+    AuditError, AuditSink, CallOrigin, CallRecord, CallRecordRef, ClaimsRecord, DecisionLine, Escaped,
+    EscapedRef, EvidenceKind, EvidenceRecord, KnownTool, MemorySink, OriginRef, ProposalRecord, Record,
+    ToolRef,
+};
 
 fn line(record: &crate::Record) -> String {
     serde_json::to_string(&WireLine { seq: 7, record }).unwrap()
@@ -69,6 +73,79 @@ fn written_lines_equal_those_that_serde_writes() {
             assert_eq!(written(seq, record), serde_json::to_string(&WireLine { seq, record }).unwrap());
         }
     }
+}
+
+/// The decisions among all hostile records, and two usual ones.
+fn decisions(text: &str) -> Vec<CallRecord> {
+    let all = hostile(text).into_iter().chain([super::decision("c"), super::decision(text)]);
+    all.filter_map(|record| if let Record::Decision(call) = record { Some(call) } else { None }).collect()
+}
+
+#[test]
+fn parts_written_once_make_the_same_line() {
+    for text in ["x", "a\"b\\c\n", "\u{202e}\u{e9}", "ends\u{2026}"] {
+        for mut call in decisions(text) {
+            let tool = ToolId::new("desk", "mail/send.v2").unwrap();
+            call.tool = (&tool).into();
+            let whole = written(7, &Record::Decision(call.clone()));
+            let CallRecord { session, agent, principal, .. } = call.clone();
+            let (origin, tool) = (CallOrigin::new(session, agent, principal), KnownTool::new(&tool));
+            let known = CallRecordRef {
+                origin: OriginRef::Known(&origin),
+                tool: ToolRef::Known(&tool),
+                ..CallRecordRef::from(&call)
+            };
+            let line = DecisionLine::new(&known).unwrap();
+            assert_eq!(format!("{{\"seq\":7{}", String::from_utf8_lossy(line.body())), whole);
+            assert_eq!(DecisionLine::parse(line.body()), Some(call.clone()));
+            assert_eq!(known.to_record(), call);
+            assert_eq!(known.tool.names(), ("desk", "mail/send.v2"));
+        }
+    }
+}
+
+#[test]
+fn only_a_text_that_needs_no_escape_is_borrowed() {
+    for plain in ["", "x", "a \"b\"", "caf\u{e9}", "12345678"] {
+        let borrowed = EscapedRef::<8>::plain(plain).unwrap();
+        assert_eq!((borrowed.as_str(), borrowed.to_escaped()), (plain, Escaped::new(plain)));
+    }
+    for other in ["a\\b", "a\nb", "\u{202e}", "a\u{2026}", "123456789"] {
+        assert!(EscapedRef::<8>::plain(other).is_none(), "{other:?}");
+    }
+}
+
+#[test]
+fn names_of_recipes_and_impacts_need_no_escape() {
+    for recipe in Recipe::ALL {
+        assert!(EscapedRef::<32>::plain(recipe.as_str()).is_some());
+    }
+    for impact in ImpactClass::ALL {
+        assert!(EscapedRef::<32>::plain(impact.as_str()).is_some());
+    }
+}
+
+#[test]
+fn every_sink_keeps_a_written_decision_like_its_record() {
+    /// Knows records alone.
+    #[derive(Debug)]
+    struct Wrapped(MemorySink);
+    impl AuditSink for Wrapped {
+        fn record(&self, record: &Record) -> Result<u64, AuditError> {
+            self.0.record(record)
+        }
+    }
+    let (of_records, of_lines, wrapped) = (MemorySink::new(), MemorySink::new(), Wrapped(MemorySink::new()));
+    for call in ["x", "a\"b\\c\n"].into_iter().flat_map(decisions) {
+        let borrowed = (&call).into();
+        let line = DecisionLine::new(&borrowed).unwrap();
+        let number = of_lines.record_decision(&line).unwrap();
+        assert_eq!(wrapped.record_decision(&line).unwrap(), number);
+        assert_eq!(of_records.record(&Record::Decision(call.clone())).unwrap(), number);
+    }
+    assert_eq!(of_lines.head(), of_records.head());
+    assert_eq!(wrapped.0.head(), of_records.head());
+    assert_eq!(of_lines.latest(), of_records.latest());
 }
 
 #[test]

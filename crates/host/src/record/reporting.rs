@@ -3,7 +3,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use countersign_audit_log::{AuditError, AuditSink, Log, OutcomeRecord, Record, UnrecordedAnswer};
+use countersign_audit_log::{
+    AuditError, AuditSink, DecisionLine, Log, OutcomeRecord, Record, UnrecordedAnswer,
+};
 
 use crate::error::{HostError, chain};
 use crate::record::health::Synced;
@@ -58,6 +60,15 @@ impl AuditSink for ReportingLog {
         let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
         life.require_open()?;
         let kept = self.log.record(record);
+        self.synced.note(&self.log);
+        self.observe(RecordState::of(&kept));
+        kept
+    }
+
+    fn record_decision(&self, decision: &DecisionLine<'_>) -> Result<u64, AuditError> {
+        let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
+        life.require_open()?;
+        let kept = self.log.record_decision(decision);
         self.synced.note(&self.log);
         self.observe(RecordState::of(&kept));
         kept

@@ -4,21 +4,14 @@ use std::borrow::Cow;
 
 use countersign_canonical_json::{Canonical, JsonError, JsonErrorKind, Kind, Limits, ValueRef, read};
 use countersign_committed_plan::{PlanLimits, PlanProblem, StepProof};
-use countersign_core::{CallId, IdError, RequestId, ServerName, ToolName};
+use countersign_core::{CallId, IdError, RequestId, ToolName};
 
-use super::{Deciding, ParsedCall};
+use super::{CallNames, Deciding, ParsedCall};
 use crate::call::{ARGS_RECIPE, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, SentArgs, ToolCall, own_arguments};
 use crate::code::RejectionCode;
 use crate::findings::Findings;
 use crate::rejection::Refusal;
 use crate::rows::Rows;
-
-/// Id and names of a call.
-pub(crate) struct CallNames {
-    call_id: CallId,
-    server: Option<ServerName>,
-    name: ToolName,
-}
 
 fn malformed(reason: impl Into<Cow<'static, str>>) -> Refusal {
     Refusal::new(RejectionCode::MalformedCall, reason)
@@ -37,7 +30,7 @@ pub(crate) fn read_ids(
         Some(server) => rows.used.find(server, call.name),
         None => rows.used.find_name(call.name),
     };
-    let (server, name) = if let Some(used) = used {
+    let (server, name) = if let Some(used) = &used {
         (call.server.map(|_| used.id.server().clone()), used.id.name().clone())
     } else {
         let server = call.server.map(|server| rows.server(server)).transpose().map_err(id_error)?;
@@ -46,11 +39,13 @@ pub(crate) fn read_ids(
     // why: set only once all are well formed. A malformed call is recorded as it came.
     findings.call_id = Some(call_id.clone());
     (findings.server, findings.name) = (server.clone(), Some(name.clone()));
+    // Without a server, the name may mean another tool.
+    findings.used_tool = used.filter(|_| call.server.is_some());
     Ok(CallNames { call_id, server, name })
 }
 
-/// Step 0, second part, asked after step 1: is all the rest well formed and within limits?
-pub(crate) fn read_call(deciding: &mut Deciding<'_>, names: CallNames) -> Result<ParsedCall, Refusal> {
+/// Step 0, second part, asked once the tool is known to be disclosed: is all the rest well formed and within limits?
+pub(crate) fn read_call(deciding: &mut Deciding<'_>) -> Result<ParsedCall, Refusal> {
     let Deciding { terms, call, findings, .. } = deciding;
     if call.approvals.len() > terms.limits.approvals {
         return Err(Refusal::new(RejectionCode::LimitExceeded, "too many approvals came with the call"));
@@ -67,8 +62,7 @@ pub(crate) fn read_call(deciding: &mut Deciding<'_>, names: CallNames) -> Result
         return Err(malformed("a proposal came beside the arguments and another among them"));
     }
     let proof = call.plan_proof.map(read_proof).transpose()?;
-    let CallNames { call_id, server, name } = names;
-    Ok(ParsedCall { call_id, server, name, args, reserved_proposal: reserved.proposal, proof })
+    Ok(ParsedCall { args, reserved_proposal: reserved.proposal, proof })
 }
 
 /// Reads the arguments, or takes the value that the host has read, within the gate's limits.
@@ -82,7 +76,9 @@ fn read_args(sent: SentArgs<'_>, limits: &Limits) -> Result<(Reserved, Canonical
     match sent {
         SentArgs::Text(text) => {
             let sent = read(text, ARGS_RECIPE, limits).map_err(refused)?;
-            Ok((Reserved::of(&sent), own_arguments(sent)))
+            let reserved = Reserved::of(&sent);
+            let args = if reserved.is_empty() { sent } else { own_arguments(sent) };
+            Ok((reserved, args))
         }
         SentArgs::Value(args) if args.sent().recipe() != ARGS_RECIPE => {
             Err(malformed("arguments were read by another recipe"))
@@ -113,6 +109,10 @@ struct Reserved {
 }
 
 impl Reserved {
+    const fn is_empty(&self) -> bool {
+        self.proposal.is_none() && self.request_id.is_none()
+    }
+
     fn of(sent: &Canonical) -> Self {
         let member = |name| sent.value().get(name);
         let read = |id: ValueRef<'_>| id.as_str().and_then(|id| RequestId::new(id).ok()).ok_or(());

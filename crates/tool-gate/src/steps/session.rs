@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use countersign_core::{Digest, ServerName, Timestamp, ToolId, ToolName};
 use countersign_registry::{AgentEntry, AgentError, ContractError, RegistryView, SessionContract, ToolRules};
 
-use super::{Deciding, ParsedCall};
+use super::{CallNames, Deciding};
 use crate::code::RejectionCode;
 use crate::rejection::Refusal;
 use crate::rows::Rows;
@@ -62,15 +62,15 @@ pub const fn agent_code(error: AgentError) -> RejectionCode {
 pub(crate) fn disclosed_tool<'d>(
     deciding: &mut Deciding<'d>,
     rows: &Rows,
-    parsed: &ParsedCall,
+    names: &CallNames,
 ) -> Result<(ToolId, &'d ToolRules), Refusal> {
     let Deciding { in_force, view, findings, .. } = deciding;
-    let tool = match meant_tool(&in_force.contract, parsed.server.as_ref(), &parsed.name)? {
+    let tool = match meant_tool(&in_force.contract, names.server.as_ref(), &names.name)? {
         Cow::Owned(tool) => tool,
         Cow::Borrowed(listed) => {
             let used = rows.used.find(listed.server().as_str(), listed.name().as_str());
-            let tool = used.map_or_else(|| listed.clone(), |used| used.id.clone());
-            findings.server = Some(tool.server().clone());
+            let tool = used.as_ref().map_or_else(|| listed.clone(), |used| used.id.clone());
+            (findings.server, findings.used_tool) = (Some(tool.server().clone()), used);
             tool
         }
     };

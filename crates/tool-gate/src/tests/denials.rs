@@ -46,8 +46,8 @@ fn denial_is_checked_where_approvals_are() {
     let world = World::new();
     let gate = world.full().user_check("no", |_: &CheckedCall<'_>| Err("no".to_owned())).open().unwrap();
     let call = |name, args| ToolCall::new("c", "desk", name, args).denied_by("olga");
-    assert_eq!(code(&gate, &call("nothing", b"{" as &[u8])), Some(MalformedCall));
-    assert_eq!(code(&gate, &call("nothing", b"{}")), Some(UndisclosedTool));
+    assert_eq!(code(&gate, &call("nothing", b"{" as &[u8])), Some(UndisclosedTool));
+    assert_eq!(code(&gate, &call("pinned", b"{")), Some(MalformedCall));
     assert_eq!(code(&gate, &call("pinned", b"{}")), Some(ToolDefinitionUnknown));
     assert_eq!(code(&gate, &call("refund", b"{}")), Some(ArgsSchema));
     assert_eq!(code(&gate, &call("refund", REFUND).ask("x")), Some(AskDrift));

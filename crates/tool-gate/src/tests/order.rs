@@ -106,6 +106,32 @@ fn a_revoked_agents_arguments_are_not_read() {
 }
 
 #[test]
+fn an_undisclosed_tools_arguments_are_not_read() {
+    let world = World::new();
+    let gate = world.gate();
+    let large = format!("{{\"query\":\"{}\"}}", "x".repeat(2 << 20));
+    let tokens = |call| (0..9).fold(call, |call: ToolCall<'_>, _| call.approval("cs1.a.b"));
+    for args in [SEARCH, b"{", b"[]", large.as_bytes()] {
+        let call = ToolCall::new("c", "desk", "no_such_tool", args).proposal(b"{").plan_proof(b"{");
+        assert_eq!(code(&gate, &tokens(call)), Some(UndisclosedTool));
+        assert_eq!(last_decision(&world).args, None);
+    }
+    let read = countersign_canonical_json::read(SEARCH, crate::rules::ARGS_RECIPE, &Default::default());
+    let args = CallArgs::new(read.unwrap());
+    assert_eq!(code(&gate, &ToolCall::from_read("c", None, "no_such_tool", &args)), Some(UndisclosedTool));
+    assert_eq!(last_decision(&world).args, None, "nor is a value that the host has read digested");
+}
+
+#[test]
+fn malformed_call_of_a_disclosed_tool_is_recorded_by_name() {
+    let world = World::new();
+    let gate = world.gate();
+    assert_eq!(code(&gate, &ToolCall::by_name("c", "search", b"{")), Some(MalformedCall));
+    let record = last_decision(&world);
+    assert_eq!((record.tool.server.as_str(), record.tool.name.as_str()), ("desk", "search"));
+}
+
+#[test]
 fn after_a_sessions_end_arguments_are_not_read() {
     let world = World::new();
     let gate = world.gate();
@@ -198,8 +224,9 @@ fn the_first_check_that_fails_gives_the_code() {
     let gate = world.full().user_check("no", |_: &CheckedCall<'_>| Err("no".to_owned())).open().unwrap();
     // One call that is wrong in every way; fixing one fault at a time walks down the order.
     let call = |name, args| ToolCall::new("c", "desk", name, args);
-    assert_eq!(code(&gate, &call("nothing", b"{" as &[u8]).ask("x")), Some(MalformedCall));
-    assert_eq!(code(&gate, &call("nothing", b"{}").ask("x")), Some(UndisclosedTool));
+    assert_eq!(code(&gate, &call("no thing", b"{" as &[u8]).ask("x")), Some(MalformedCall));
+    assert_eq!(code(&gate, &call("nothing", b"{").ask("x")), Some(UndisclosedTool));
+    assert_eq!(code(&gate, &call("pinned", b"{").ask("x")), Some(MalformedCall));
     assert_eq!(code(&gate, &call("pinned", b"{}").ask("x")), Some(ToolDefinitionUnknown));
     assert_eq!(code(&gate, &call("refund", b"{}").ask("x")), Some(ArgsSchema));
     assert_eq!(code(&gate, &call("refund", REFUND).ask("x")), Some(AskDrift));

@@ -1,3 +1,4 @@
+use countersign_audit_log::{Record, RecordedValues};
 use countersign_core::*;
 use proptest::prelude::*;
 
@@ -168,4 +169,31 @@ proptest! {
         let all = values.get("").unwrap().unescape().unwrap();
         prop_assert_eq!(Some(Digest::of(all.as_bytes())), last_decision(&world).args);
     }
+}
+
+#[test]
+fn call_log_has_the_records_of_the_sink_without_values() {
+    let world = World::new();
+    let gate = gate(&world, &[("mail", "/to"), ("search", "")]);
+    let long = "x".repeat(256);
+    for call in [
+        search("c\"1"),
+        search("c\\1\u{2026}")
+            .request_id("r-1")
+            .trace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ToolCall::by_name(&long, "search", SEARCH),
+        ToolCall::new("c", "desk", "mail", br#"{"to":"x@customers.example"}"#),
+        ToolCall::new("c", "d\u{202e}k", "no tool", b"{"),
+        ToolCall::by_name("\n", "search", SEARCH),
+        refund("c").denied_by("grace\u{7}"),
+        search("c").ask("another goal"),
+    ] {
+        drop(gate.check(&call));
+    }
+    let recorded = world.sink.latest().into_iter().filter_map(|(_, record)| {
+        let Record::Decision(mut call) = record else { return None };
+        call.values = RecordedValues::default();
+        Some(call)
+    });
+    assert_eq!(gate.call_log(), recorded.collect::<Vec<_>>());
 }
