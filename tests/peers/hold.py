@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -182,6 +184,51 @@ async def equal_calls(folder, client):
     check("the other asks again", code(await asyncio.wait_for(left.task, 20)) == "APPROVAL_DENIED")
 
 
+def until(screen, wanted):
+    """Reads the terminal until it shows `wanted`."""
+    text = ""
+    while wanted not in text:
+        ready, _, _ = select.select([screen], [], [], 30)
+        if not ready:
+            raise SystemExit(f"the terminal shows no {wanted!r}: {text}")
+        text += os.read(screen, 65536).decode(errors="replace")
+    return text
+
+
+async def watched(folder, client):
+    screen, terminal = pty.openpty()
+    watcher = subprocess.Popen(
+        [COUNTERSIGN, "approve", "--watch", "--by", "ada"], cwd=folder, stdin=terminal, stdout=terminal, stderr=terminal)
+
+    async def answered(to, *lines):
+        call = Call(client, to)
+        shown = await asyncio.to_thread(until, screen, "q: quit] ")
+        for line, prompt in lines:
+            os.write(screen, line.encode() + b"\n")
+            await asyncio.to_thread(until, screen, prompt)
+        return await asyncio.wait_for(call.task, 20), shown
+
+    result, shown = await answered("\u202eevil", ("what?", "q: quit] "), ("y", "approved by ada"))
+    check("--watch rings the bell and shows the call", "\x07" in shown and "bank:pay" in shown, shown)
+    check("it shows invisible characters", "\\u202eevil" in shown and "\u202e" not in shown, shown)
+    check("y approves", not result.is_error, result)
+    result, _ = await answered("no", ("n", "empty for none): "), ("not today", "denied by ada"))
+    check("n denies, with a reason", "not today" in result.content[0].text, result)
+    skipped = Call(client, "skipped")
+    await asyncio.to_thread(until, screen, "q: quit] ")
+    os.write(screen, b"s\n")
+    result, shown = await answered("next", ("y", "approved by ada"))
+    check("s skips to the next call", "next" in shown and not skipped.task.done(), shown)
+    await approve(folder, await skipped.question(), "--deny")
+    await asyncio.wait_for(skipped.task, 20)
+    last = Call(client, "last")
+    await asyncio.to_thread(until, screen, "q: quit] ")
+    os.write(screen, b"q\n")
+    check("q ends it", await asyncio.to_thread(watcher.wait, 20) == 0)
+    await approve(folder, await last.question(), "--deny")
+    await asyncio.wait_for(last.task, 20)
+
+
 def entries(folder):
     lines = [json.loads(line) for file in sorted((folder / "log").rglob("*.jsonl")) for line in file.read_text().splitlines()]
     return [line for line in lines if "seq" in line]
@@ -219,6 +266,7 @@ async def main():
             await asyncio.gather(
                 late_yes(folder, client), no(folder, client), cancelled(folder, client), two_answers(folder, client),
                 equal_calls(folder, client))
+            await watched(folder, client)
         accepted = [line for line in entries(folder) if line["type"] == "decision" and line["verdict"] == "accept"]
         check("each run has an acceptance with approver on record",
               len(accepted) == len(runs(folder)) and all(line["approver"] in ("ada", "bob") for line in accepted), accepted)

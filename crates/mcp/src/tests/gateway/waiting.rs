@@ -109,7 +109,7 @@ fn cancelled_call_does_not_run_when_it_is_approved_late() {
 }
 
 #[test]
-fn call_that_is_tried_again_after_a_cancellation_keeps_its_question() {
+fn retry_after_a_cancellation_keeps_its_question() {
     let mut desk = Desk::with(a_minute());
     let question = waits(&mut desk, 1, &json!({}));
     let params = json!({ "requestId": 1 });

@@ -1,0 +1,166 @@
+//! A waiting call or plan, as a person or a program reads it.
+
+use countersign_approval_token::{PendingApproval, PendingState};
+use countersign_core::{CallFacts, Timestamp};
+use countersign_host::config_file::ConfigFile;
+use countersign_host::escape::shown_json;
+use countersign_host::plans::PlanPart;
+use serde_json::{Value, json};
+
+use crate::command::mcp::waiting_plan::{WaitingPlan, spelled};
+use crate::command::mcp::waiting_proposal;
+use crate::command::plan::goal_digest;
+
+/// All that the question binds, for programs.
+pub(super) fn report(pending: &PendingApproval) -> Value {
+    let binding = pending.binding();
+    let mut report = json!({
+        "call_id": pending.id(),
+        "server": binding.tool.server(),
+        "tool": binding.tool.name(),
+        "args": pending.args(),
+        "args_digest": binding.args,
+        "principal": binding.principal,
+        "agent": binding.agent,
+        "session": binding.session,
+        "audience": binding.audience,
+        "definition": binding.definition,
+        "ask": binding.ask,
+        "plan_root": binding.plan,
+        "registry_version": binding.registry_version,
+        "requested": pending.requested(),
+        "expires": pending.expires(),
+    });
+    if let (Some(plan), Some(members)) = (WaitingPlan::of(pending), report.as_object_mut()) {
+        members.insert("plan".to_owned(), plan.report());
+    }
+    if let (Some(proposal), Some(members)) = (pending.proposal(), report.as_object_mut()) {
+        members.insert("proposal".to_owned(), json!(proposal));
+    }
+    report
+}
+
+/// Returns the state of the question in one word.
+pub(super) fn named(state: &PendingState, pending: &PendingApproval, now: Timestamp) -> &'static str {
+    match state {
+        PendingState::Waiting if pending.expires() <= now => "over",
+        PendingState::Waiting => "waiting",
+        PendingState::Approved(_) => "approved",
+        PendingState::Denied => "denied",
+        PendingState::Used => "used",
+        _ => "decided",
+    }
+}
+
+/// Returns the goal's text if the configuration's goal has the digest that the approval binds.
+pub(super) fn goal_of(config: &ConfigFile, binding: &CallFacts) -> Option<String> {
+    let (session, bound) = binding.session.as_ref().zip(binding.ask.as_ref())?;
+    let goal = config.config(session.clone(), &PlanPart::default()).ok()?.goal?;
+    (goal_digest(&goal, session).ok()? == *bound).then_some(goal)
+}
+
+/// Describes the exact call or plan for a person: everything that the approval binds, and the result of the call's
+/// proposal. Ids contain no invisible characters; those in the goal, the arguments and the proposal are escaped.
+pub(super) fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
+    let binding = pending.binding();
+    let plan = WaitingPlan::of(pending);
+    let (kind, what) = match &plan {
+        Some(plan) => ("plan", plan.title()),
+        None => ("tool", binding.tool.to_string()),
+    };
+    let mut text =
+        format!("call       {}\n{kind}       {what}\nprincipal  {}", pending.id(), binding.principal);
+    if let Some(agent) = &binding.agent {
+        text.push_str(&format!("\nagent      {agent}"));
+    }
+    if let Some(session) = &binding.session {
+        text.push_str(&format!("\nsession    {session}"));
+    }
+    if let Some(bound) = &binding.ask {
+        text.push_str(&format!("\ngoal       (sha-256 {bound})"));
+    }
+    if let Some(goal) = goal {
+        text.push_str(&format!("\n           {}", spelled(goal)));
+    }
+    // A plan's title contains its root.
+    if let Some(root) = binding.plan.as_ref().filter(|_| plan.is_none()) {
+        text.push_str(&format!("\nin plan    {root}"));
+    }
+    if let Some(version) = binding.registry_version {
+        text.push_str(&format!("\nregistry   {version}"));
+    }
+    if let Some(audience) = &binding.audience {
+        text.push_str(&format!("\naudience   {audience}"));
+    }
+    if let Some(definition) = &binding.definition {
+        let what = if plan.is_some() { "definitions" } else { "definition" };
+        text.push_str(&format!("\n{what} (sha-256 {definition})"));
+    }
+    if let Some(proposal) = pending.proposal() {
+        text.push_str(&waiting_proposal::describe(proposal));
+    }
+    text.push_str(&format!(
+        "\nrequested  {}\nwaits till {}\narguments  (sha-256 {})\n",
+        pending.requested(),
+        pending.expires(),
+        binding.args,
+    ));
+    text.push_str(&plan.map_or_else(|| shown_json(pending.args()), |plan| plan.describe()));
+    text
+}
+
+/// Builds the question, which repeats the call: long arguments may have scrolled it off the screen.
+pub(super) fn question(pending: &PendingApproval) -> String {
+    let binding = pending.binding();
+    let (kind, what) = match WaitingPlan::of(pending) {
+        Some(plan) => ("plan", plan.title()),
+        None => ("call", binding.tool.to_string()),
+    };
+    format!(
+        "Approve exactly this {kind}, once: {what} for {}, arguments sha-256 {}?",
+        binding.principal, binding.args
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_approval_token::PendingApproval;
+    use countersign_canonical_json::{Limits, Recipe, read};
+    use countersign_core::{CallFacts, CallId, Digest, Millis, Principal, Timestamp, ToolId};
+
+    use super::{describe, question};
+
+    fn pending(goal: Option<Digest>) -> PendingApproval {
+        let text = format!("[{}]", vec!["0"; 5_000].join(","));
+        let args = read(text.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
+        let (id, tool) = (CallId::new("call-1").unwrap(), ToolId::new("desk", "refund").unwrap());
+        let by = Principal::new("alice").unwrap();
+        let mut binding = CallFacts::new(id, tool, args.digest(), Recipe::Jcs1, by);
+        if let Some(goal) = goal {
+            binding = binding.ask(goal);
+        }
+        PendingApproval::new(binding, &args, Timestamp::EPOCH, Millis::from_secs(60)).unwrap()
+    }
+
+    #[test]
+    fn question_repeats_the_call_on_one_line() {
+        let pending = pending(None);
+        let question = question(&pending);
+        for part in ["desk:refund", "alice", &pending.binding().args.to_string()] {
+            assert!(question.contains(part), "{question}");
+        }
+        assert_eq!(question.lines().count(), 1);
+    }
+
+    #[test]
+    fn the_goal_is_shown_where_the_approval_binds_one() {
+        let goal = Digest::of(b"Help alice");
+        assert!(describe(&pending(Some(goal)), None).contains(&format!("\ngoal       (sha-256 {goal})\n")));
+        assert!(!describe(&pending(None), None).contains("goal"));
+        let words = describe(&pending(Some(goal)), Some("Help\nplan       \u{202e}"));
+        assert!(
+            words.contains(&format!("(sha-256 {goal})\n           \"Help\\nplan       \\u202e\"\n")),
+            "{words}"
+        );
+    }
+}
