@@ -6,71 +6,52 @@ use countersign_core::Recipe;
 use crate::error::{JsonError, JsonErrorKind};
 use crate::limits::Limits;
 use crate::number::{self, Number, write_number};
-use crate::scan::Scanner;
+use crate::output::{CanonicalOutput, MemberPlace};
+use crate::scan::{Source, name_key};
 use crate::tape::{Node, Tape, compare_utf16, narrow};
+use crate::unescape::{Unescaped, unescape};
 
-/// Builds the tape of one text while a scanner passes over it.
+/// Builds the tape of one text and writes its canonical text.
+///
+/// Recursion is bounded by the depth limit, at most 128.
 #[derive(Debug)]
 pub(crate) struct TapeBuilder<'a> {
-    pub(crate) limits: &'a Limits,
-    pub(crate) recipe: Recipe,
-    pub(crate) tape: &'a mut Tape,
-    pub(crate) stacks: &'a mut Stacks,
+    limits: &'a Limits,
+    recipe: Recipe,
+    output: CanonicalOutput<'a>,
+    /// Its arena is not in it yet.
+    tape: &'a mut Tape,
+    stacks: &'a mut Stacks,
+    /// No number in the innermost container was rounded.
+    exact: bool,
 }
 
-/// Containers and names that are open at one place of the text.
+/// Names of open objects and texts that had escapes.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
-    /// The containers around the innermost one.
-    open: Vec<Frame>,
     /// Names of all open objects, the innermost object's last.
     names: Vec<MemberName>,
+    /// Unescaped texts, which follow the input in the arena.
+    pub(crate) texts: String,
 }
 
-/// An array or object that is not closed yet.
-#[derive(Clone, Copy, Debug)]
-struct Frame {
-    container: Container,
-    /// No number in it was rounded.
-    exact: bool,
-    /// Its names so far are in canonical order.
-    sorted: bool,
-    at: u32,
-    count: u32,
-    /// Number of names that belong to outer objects.
-    outer_names: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Container {
-    /// Around the whole value.
-    Outside,
-    Array,
-    Object,
-}
-
-/// A name of an open object: its node, its text in the arena, and its member in the canonical text.
+/// A name of an open object.
 #[derive(Clone, Copy, Debug)]
 struct MemberName {
     /// The first eight bytes of the name, by which most names compare.
     key: u64,
     node: u32,
-    start: u32,
-    len: u32,
-    member: u32,
-    /// End of the member, known when the next one begins.
-    member_end: u32,
+    member: MemberPlace,
 }
 
 impl Stacks {
     pub(crate) const fn new() -> Self {
-        Self { open: Vec::new(), names: Vec::new() }
+        Self { names: Vec::new(), texts: String::new() }
     }
 
     /// Bytes of memory.
     pub(crate) const fn footprint(&self) -> usize {
-        let open = self.open.capacity().saturating_mul(size_of::<Frame>());
-        open.saturating_add(self.names.capacity().saturating_mul(size_of::<MemberName>()))
+        self.names.capacity().saturating_mul(size_of::<MemberName>()).saturating_add(self.texts.capacity())
     }
 
     /// Number of names of open objects.
@@ -80,82 +61,184 @@ impl Stacks {
     }
 }
 
-impl TapeBuilder<'_> {
-    /// Reads one value and the whitespace around it, to the end of the text.
-    pub(crate) fn build(&mut self, scanner: &mut Scanner<'_>) -> Result<(), JsonError> {
-        self.stacks.open.clear();
-        self.stacks.names.clear();
-        let mut frame = Frame {
-            container: Container::Outside,
-            exact: true,
-            sorted: true,
-            at: 0,
-            count: 0,
-            outer_names: 0,
-        };
-        scanner.token();
-        loop {
-            match frame.container {
-                Container::Object => self.name(&mut frame, scanner)?,
-                Container::Array => self.count_entry(&mut frame, scanner)?,
-                Container::Outside => {}
-            }
-            let opened = self.value(&mut frame, scanner)?;
-            if !opened && self.close_and_go_on(&mut frame, scanner)? {
-                break;
-            }
+impl<'a> TapeBuilder<'a> {
+    pub(crate) fn new(
+        limits: &'a Limits,
+        recipe: Recipe,
+        output: CanonicalOutput<'a>,
+        tape: &'a mut Tape,
+        stacks: &'a mut Stacks,
+    ) -> Self {
+        stacks.names.clear();
+        stacks.texts.clear();
+        Self { limits, recipe, output, tape, stacks, exact: true }
+    }
+
+    /// Reads one value and the whitespace around it, to the end of the text. Returns whether the text was not its own
+    /// canonical text.
+    pub(crate) fn build(mut self, source: Source<'_>) -> Result<bool, JsonError> {
+        let at = self.token(source, 0);
+        let behind = self.value(source, at, 0)?;
+        let at = self.token(source, behind);
+        if at < source.end() {
+            return Err(JsonError::new(JsonErrorKind::TrailingData, at));
         }
-        match scanner.token() {
-            None => Ok(()),
-            Some(_) => Err(JsonError::new(JsonErrorKind::TrailingData, scanner.offset())),
+        Ok(self.output.finish(source))
+    }
+
+    /// Reads a value at its first byte, inside of `depth` containers. Returns the position behind it.
+    #[inline(always)]
+    fn value(&mut self, source: Source<'_>, at: usize, depth: usize) -> Result<usize, JsonError> {
+        match source.byte(at) {
+            b'"' => self.text(source, at),
+            b'-' | b'0'..=b'9' => self.number(source, at),
+            b'{' => self.object(source, at, depth),
+            b'[' => self.array(source, at, depth),
+            b't' => self.word(source, "true", Node::Bool(true), at),
+            b'f' => self.word(source, "false", Node::Bool(false), at),
+            b'n' => self.word(source, "null", Node::Null, at),
+            _ => Err(source.unexpected(at)),
         }
     }
 
-    /// Reads a scalar, or opens a container and stops at its first entry. Returns `true` if it opened a container
-    /// that is not empty.
-    #[inline]
-    fn value(&mut self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<bool, JsonError> {
-        let node = match scanner.peek() {
-            Some(b'"') => {
-                let text = scanner.string(self.tape.arena_mut())?;
-                Node::Text { start: narrow(text.start), len: narrow(text.len), plain: text.plain }
+    #[inline(never)]
+    fn object(&mut self, source: Source<'_>, start: usize, outer_depth: usize) -> Result<usize, JsonError> {
+        let depth = self.go_in(outer_depth, start)?;
+        let object = self.tape.push(Node::Object { count: 0, span: 1, exact: true, first: 0 });
+        let outer_exact = mem::replace(&mut self.exact, true);
+        let outer_names = self.stacks.names.len();
+        let mut order = NameOrder { outer_names, latest: 0, sorted: true };
+        let mut at = self.token(source, start.wrapping_add(1));
+        if source.byte(at) != b'}' {
+            loop {
+                if source.byte(at) != b'"' {
+                    return Err(source.unexpected(at));
+                }
+                self.check_width(self.stacks.names.len().wrapping_sub(outer_names), at)?;
+                at = self.name(source, &mut order, at)?;
+                at = self.value(source, at, depth)?;
+                at = self.token(source, at);
+                match source.byte(at) {
+                    b',' => at = self.token(source, at.wrapping_add(1)),
+                    b'}' => break,
+                    _ => return Err(source.unexpected(at)),
+                }
             }
-            Some(b'-' | b'0'..=b'9') => self.number(frame, scanner)?,
-            Some(b'{') => return self.open_object(frame, scanner),
-            Some(b'[') => return self.open_array(frame, scanner),
-            Some(b't') => {
-                scanner.word("true")?;
-                Node::Bool(true)
+            if !order.sorted {
+                self.sort_members(source, outer_names, at)?;
             }
-            Some(b'f') => {
-                scanner.word("false")?;
-                Node::Bool(false)
+        }
+        let names = self.stacks.names.get(outer_names..).unwrap_or_default();
+        self.tape.close_object(object, names.iter().map(|name| name.node), self.exact);
+        self.stacks.names.truncate(outer_names);
+        self.exact &= outer_exact;
+        Ok(at.wrapping_add(1))
+    }
+
+    #[inline(never)]
+    fn array(&mut self, source: Source<'_>, start: usize, outer_depth: usize) -> Result<usize, JsonError> {
+        let depth = self.go_in(outer_depth, start)?;
+        let array = self.tape.push(Node::Array { count: 0, span: 1, exact: true });
+        let outer_exact = mem::replace(&mut self.exact, true);
+        let mut count = 0_usize;
+        let mut at = self.token(source, start.wrapping_add(1));
+        if source.byte(at) != b']' {
+            loop {
+                self.check_width(count, at)?;
+                count = count.wrapping_add(1);
+                at = self.value(source, at, depth)?;
+                at = self.token(source, at);
+                match source.byte(at) {
+                    b',' => at = self.token(source, at.wrapping_add(1)),
+                    b']' => break,
+                    _ => return Err(source.unexpected(at)),
+                }
             }
-            Some(b'n') => {
-                scanner.word("null")?;
-                Node::Null
-            }
-            _ => return Err(scanner.unexpected()),
-        };
+        }
+        self.tape.close_array(array, narrow(count), self.exact);
+        self.exact &= outer_exact;
+        Ok(at.wrapping_add(1))
+    }
+
+    /// Counts a level of nesting at the bracket that opens it.
+    #[inline(always)]
+    fn go_in(&mut self, depth: usize, at: usize) -> Result<usize, JsonError> {
+        if depth >= self.limits.max_depth() {
+            return Err(JsonError::new(JsonErrorKind::TooDeep, at));
+        }
+        let inner = depth.wrapping_add(1);
+        self.tape.note_depth(inner);
+        Ok(inner)
+    }
+
+    /// Checks that a container with `count` entries can have another one.
+    #[inline(always)]
+    fn check_width(&self, count: usize, at: usize) -> Result<(), JsonError> {
+        if count < self.limits.max_width() { Ok(()) } else { Err(JsonError::new(JsonErrorKind::TooWide, at)) }
+    }
+
+    /// Skips whitespace before a token.
+    #[inline(always)]
+    fn token(&mut self, source: Source<'_>, at: usize) -> usize {
+        if source.byte(at) <= b' ' { self.after_white_space(source, at) } else { at }
+    }
+
+    #[inline(never)]
+    fn after_white_space(&mut self, source: Source<'_>, start: usize) -> usize {
+        let mut at = start;
+        while let b' ' | b'\n' | b'\r' | b'\t' = source.byte(at) {
+            at = at.wrapping_add(1);
+        }
+        if at > start {
+            self.output.leave_out(source, start..at);
+        }
+        at
+    }
+
+    /// Reads a string literal at its opening quote.
+    #[inline(always)]
+    fn string(&mut self, source: Source<'_>, at: usize) -> Result<Unescaped, JsonError> {
+        let start = at.wrapping_add(1);
+        let stop = source.special(start);
+        if source.byte(stop) == b'"' {
+            let len = stop.wrapping_sub(start);
+            return Ok(Unescaped { start, len, plain: true, behind: stop.wrapping_add(1) });
+        }
+        unescape(source, start, stop, &mut self.stacks.texts, &mut self.output)
+    }
+
+    #[inline(always)]
+    fn text(&mut self, source: Source<'_>, at: usize) -> Result<usize, JsonError> {
+        let text = self.string(source, at)?;
+        self.tape.push(Node::Text { start: narrow(text.start), len: narrow(text.len), plain: text.plain });
+        Ok(text.behind)
+    }
+
+    #[inline(always)]
+    fn word(&mut self, source: Source<'_>, word: &str, node: Node, at: usize) -> Result<usize, JsonError> {
+        let after = source.after_word(word, at)?;
         self.tape.push(node);
-        Ok(false)
+        Ok(after)
     }
 
-    #[inline]
-    fn number(&self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<Node, JsonError> {
-        let offset = scanner.offset();
-        let number = match scanner.number()? {
+    #[inline(always)]
+    fn number(&mut self, source: Source<'_>, at: usize) -> Result<usize, JsonError> {
+        let (short, behind) = source.number(at)?;
+        let number = match short {
             Some(number) => number,
-            None => self.long_number(frame, scanner.piece(offset)?, offset)?,
+            None => self.long_number(source.piece(at, behind), at)?,
         };
+        self.exact &= number.exact;
         if !number.canonical {
-            scanner.respell(offset, |out| write_number(out, number.value));
+            self.output.replace(source, at..behind, |out| write_number(out, number.value));
         }
-        Ok(Node::Number { value: number.value, exact: number.exact })
+        self.tape.push(Node::Number { value: number.value, exact: number.exact });
+        Ok(behind)
     }
 
     /// Evaluates a literal that can be inexact, unsafe or too large.
-    fn long_number(&self, frame: &mut Frame, literal: &str, offset: usize) -> Result<Number, JsonError> {
+    #[inline(never)]
+    fn long_number(&self, literal: &str, offset: usize) -> Result<Number, JsonError> {
         let Some(number) = number::evaluate(literal) else {
             return Err(JsonError::new(JsonErrorKind::NumberOverflow, offset));
         };
@@ -165,157 +248,157 @@ impl TapeBuilder<'_> {
         if !number.exact && self.recipe == Recipe::Jcs1 {
             return Err(JsonError::new(JsonErrorKind::InexactNumber, offset));
         }
-        frame.exact &= number.exact;
         Ok(number)
     }
 
-    #[inline]
-    fn open_array(&mut self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<bool, JsonError> {
-        let at = self.tape.push(Node::Array { count: 0, span: 1, exact: true });
-        self.open(frame, scanner, at, Container::Array)?;
-        Ok(scanner.token() != Some(b']'))
-    }
-
-    #[inline]
-    fn open_object(&mut self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<bool, JsonError> {
-        let at = self.tape.push(Node::Object { count: 0, span: 1, exact: true, first: 0 });
-        self.open(frame, scanner, at, Container::Object)?;
-        Ok(scanner.token() != Some(b'}'))
-    }
-
-    /// Opens a container at its bracket.
-    fn open(
-        &mut self,
-        frame: &mut Frame,
-        scanner: &mut Scanner<'_>,
-        at: u32,
-        container: Container,
-    ) -> Result<(), JsonError> {
-        if self.stacks.open.len() >= self.limits.max_depth() {
-            return Err(JsonError::new(JsonErrorKind::TooDeep, scanner.offset()));
+    /// Reads a member's name and colon. Returns the place of its value.
+    #[inline(always)]
+    fn name(&mut self, source: Source<'_>, order: &mut NameOrder, at: usize) -> Result<usize, JsonError> {
+        let start = narrow(self.output.place_of(at));
+        let (text, key, short) = match source.short_name(at) {
+            Some(short) => {
+                let text = Unescaped { start: at.wrapping_add(1), len: short.len, plain: true, behind: 0 };
+                (text, short.key, Some(short.value))
+            }
+            None => {
+                let text = self.string(source, at)?;
+                (text, self.texts(source).key(text.start, text.len), None)
+            }
+        };
+        let (text_start, len) = (narrow(text.start), narrow(text.len));
+        let node =
+            self.tape.push(Node::Name { start: text_start, len, plain: text.plain, offset: narrow(at) });
+        let name = MemberName { key, node, member: MemberPlace { start, end: 0 } };
+        if order.sorted && !keys_ascend(order.latest, key) {
+            order.sorted = self.ascends(source, order.outer_names, &name);
         }
-        scanner.bump();
-        let outer_names = narrow(self.stacks.names.len());
-        let inner = Frame { container, exact: true, sorted: true, at, count: 0, outer_names };
-        self.stacks.open.push(mem::replace(frame, inner));
-        self.tape.note_depth(self.stacks.open.len());
-        Ok(())
-    }
-
-    /// Reads a member's name and colon, and stops at its value.
-    #[inline]
-    fn name(&mut self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<(), JsonError> {
-        if scanner.peek() != Some(b'"') {
-            return Err(scanner.unexpected());
-        }
-        self.count_entry(frame, scanner)?;
-        let (offset, member) = (scanner.offset(), narrow(scanner.place()));
-        let text = scanner.string(self.tape.arena_mut())?;
-        let (start, len) = (narrow(text.start), narrow(text.len));
-        let node = self.tape.push(Node::Name { start, len, plain: text.plain, offset: narrow(offset) });
-        let key = key_of(self.tape, start, len);
-        let name = MemberName { key, node, start, len, member, member_end: 0 };
-        if frame.count > 1
-            && let Some(before) = self.stacks.names.last_mut()
-        {
-            // The comma stands between them, and no whitespace.
-            before.member_end = member.saturating_sub(1);
-            frame.sorted = frame.sorted && compare_names(self.tape, before, &name) == Ordering::Less;
-        }
+        order.latest = key;
         self.stacks.names.push(name);
-        if scanner.token() != Some(b':') {
-            return Err(scanner.unexpected());
+        if let Some(value) = short {
+            return Ok(value);
         }
-        scanner.bump();
-        scanner.token();
-        Ok(())
+        let colon = self.token(source, text.behind);
+        if source.byte(colon) != b':' {
+            return Err(source.unexpected(colon));
+        }
+        Ok(self.token(source, colon.wrapping_add(1)))
     }
 
-    /// Counts an entry of the innermost container, which starts at the next byte, and checks the width limit.
-    #[inline]
-    fn count_entry(&self, frame: &mut Frame, scanner: &Scanner<'_>) -> Result<(), JsonError> {
-        if frame.count as usize >= self.limits.max_width() {
-            return Err(JsonError::new(JsonErrorKind::TooWide, scanner.offset()));
-        }
-        frame.count = frame.count.saturating_add(1);
-        Ok(())
+    /// Returns whether a name comes behind the latest one of its object.
+    #[inline(never)]
+    fn ascends(&self, source: Source<'_>, outer_names: usize, name: &MemberName) -> bool {
+        let names = self.stacks.names.get(outer_names..).unwrap_or_default();
+        names.last().is_none_or(|latest| self.texts(source).compare(latest, name) == Ordering::Less)
     }
 
-    /// After a value: closes the containers that end here and stops at the next entry. Returns `true` if no container
-    /// is open.
-    #[inline]
-    fn close_and_go_on(&mut self, frame: &mut Frame, scanner: &mut Scanner<'_>) -> Result<bool, JsonError> {
-        loop {
-            match (frame.container, scanner.token()) {
-                (Container::Outside, _) => return Ok(true),
-                (Container::Array | Container::Object, Some(b',')) => {
-                    scanner.bump();
-                    scanner.token();
-                    return Ok(false);
-                }
-                (Container::Array, Some(b']')) => self.tape.close_array(frame.at, frame.count, frame.exact),
-                (Container::Object, Some(b'}')) => self.close_object(frame, scanner)?,
-                _ => return Err(scanner.unexpected()),
-            }
-            scanner.bump();
-            let Some(outer) = self.stacks.open.pop() else { return Ok(true) };
-            let exact = frame.exact;
-            *frame = outer;
-            frame.exact &= exact;
-        }
+    fn texts<'t>(&'t self, source: Source<'t>) -> NameTexts<'t> {
+        NameTexts { tape: self.tape, source, texts: &self.stacks.texts }
     }
 
-    fn close_object(&mut self, frame: &Frame, scanner: &mut Scanner<'_>) -> Result<(), JsonError> {
-        let outer = frame.outer_names as usize;
-        let names = self.stacks.names.get_mut(outer..).unwrap_or_default();
-        if !frame.sorted {
-            let first = names.first().map_or(0, |name| name.member as usize);
-            if let Some(last) = names.last_mut() {
-                last.member_end = narrow(scanner.place());
-            }
-            sort_names(self.tape, names)?;
-            scanner.reorder(first, names.iter().map(|name| name.member as usize..name.member_end as usize));
+    /// Sorts the names of the innermost object and its members in the canonical text, and refuses a repeated name. Its
+    /// bracket is at `end`.
+    ///
+    /// Sorting puts equal names side by side, so there is no hash table that chosen names could flood.
+    #[inline(never)]
+    fn sort_members(&mut self, source: Source<'_>, outer: usize, end: usize) -> Result<(), JsonError> {
+        let mut member_end = narrow(self.output.place_of(end));
+        let Stacks { names, texts } = &mut *self.stacks;
+        let names = names.get_mut(outer..).unwrap_or_default();
+        let texts = NameTexts { tape: self.tape, source, texts };
+        let start = names.first().map_or(0, |name| texts.offset(name.node));
+        for name in names.iter_mut().rev() {
+            name.member.end = member_end;
+            // The comma stands between them, and no whitespace.
+            member_end = name.member.start.wrapping_sub(1);
         }
-        self.tape.close_object(frame.at, names.iter().map(|name| name.node), frame.exact);
-        self.stacks.names.truncate(outer);
+        names.sort_unstable_by(|a, b| texts.compare(a, b));
+        let repeated =
+            |pair: &&[MemberName]| matches!(pair, [a, b] if texts.compare(a, b) == Ordering::Equal);
+        if names.windows(2).any(|pair| repeated(&pair)) {
+            names.sort_unstable_by(|a, b| texts.compare(a, b).then(a.node.cmp(&b.node)));
+            let seconds = names.windows(2).filter(repeated).filter_map(|pair| Some(pair.last()?.node));
+            let offset = seconds.min().map_or(0, |node| texts.offset(node));
+            return Err(JsonError::new(JsonErrorKind::DuplicateName, offset));
+        }
+        self.output.reorder(source, start..end, names.iter().map(|name| name.member));
         Ok(())
     }
 }
 
-/// The first eight bytes of a name as a number, with zeros behind a shorter one.
-#[inline]
-fn key_of(tape: &Tape, start: u32, len: u32) -> u64 {
-    let bytes = tape.bytes_from(start);
-    let key = match bytes.first_chunk() {
-        Some(first) => u64::from_be_bytes(*first),
-        None => {
-            bytes.iter().zip([56, 48, 40, 32, 24, 16, 8]).fold(0, |key, (b, by)| key | u64::from(*b) << by)
-        }
-    };
-    if len < 8 { key & !(u64::MAX >> len.wrapping_mul(8)) } else { key }
+/// Order of the names of an open object so far.
+#[derive(Clone, Copy, Debug)]
+struct NameOrder {
+    /// Number of names that belong to outer objects.
+    outer_names: usize,
+    /// Key of the latest name; zero before the first.
+    latest: u64,
+    sorted: bool,
 }
 
-#[inline]
-fn compare_names(tape: &Tape, a: &MemberName, b: &MemberName) -> Ordering {
-    const NOT_ASCII: u64 = u64::from_be_bytes([0x80; 8]);
-    // why: ASCII sorts alike as bytes and as UTF-16, and the first byte that differs decides. A shorter name comes first, as
-    // zeros do.
-    if a.key != b.key && (a.key | b.key) & NOT_ASCII == 0 {
-        return a.key.cmp(&b.key);
-    }
-    compare_utf16(tape.bytes(a.start, a.len), tape.bytes(b.start, b.len))
-}
-
-/// Sorts an object's names canonically and refuses a repeated one.
+/// Returns whether two keys alone show that the second name comes behind the first.
 ///
-/// Sorting puts equal names side by side, so there is no hash table that chosen names could flood.
-fn sort_names(tape: &Tape, names: &mut [MemberName]) -> Result<(), JsonError> {
-    names.sort_unstable_by(|a, b| compare_names(tape, a, b).then(a.node.cmp(&b.node)));
-    let repeated =
-        |pair: &&[MemberName]| matches!(pair, [a, b] if compare_names(tape, a, b) == Ordering::Equal);
-    let first = names.windows(2).filter(repeated).filter_map(|pair| Some(pair.last()?.node)).min();
-    match first.map(|at| tape.node(at)) {
-        Some(Node::Name { offset, .. }) => Err(JsonError::new(JsonErrorKind::DuplicateName, offset as usize)),
-        _ => Ok(()),
+/// ASCII sorts alike as bytes and as UTF-16, and the first byte that differs decides. A shorter name comes first, as zeros
+/// do.
+#[inline(always)]
+const fn keys_ascend(first: u64, second: u64) -> bool {
+    const NOT_ASCII: u64 = u64::from_be_bytes([0x80; 8]);
+    first < second && (first | second) & NOT_ASCII == 0
+}
+
+/// The texts of names.
+#[derive(Clone, Copy)]
+struct NameTexts<'a> {
+    tape: &'a Tape,
+    source: Source<'a>,
+    texts: &'a str,
+}
+
+impl<'a> NameTexts<'a> {
+    #[inline(always)]
+    fn compare(self, a: &MemberName, b: &MemberName) -> Ordering {
+        if keys_ascend(a.key, b.key) {
+            Ordering::Less
+        } else if keys_ascend(b.key, a.key) {
+            Ordering::Greater
+        } else {
+            self.compare_whole(a.node, b.node)
+        }
+    }
+
+    #[inline(never)]
+    fn compare_whole(self, a: u32, b: u32) -> Ordering {
+        compare_utf16(self.name(a), self.name(b))
+    }
+
+    /// Offset of a name in the input.
+    fn offset(self, node: u32) -> usize {
+        if let Node::Name { offset, .. } = self.tape.node(node) { offset as usize } else { 0 }
+    }
+
+    fn name(self, node: u32) -> &'a [u8] {
+        if let Node::Name { start, len, .. } = self.tape.node(node) {
+            self.bytes(start as usize, len as usize)
+        } else {
+            &[]
+        }
+    }
+
+    fn bytes(self, start: usize, len: usize) -> &'a [u8] {
+        match start.checked_sub(self.source.padded_len()) {
+            None => self.source.bytes(start, len),
+            Some(start) => self.texts.as_bytes().get(start..start.wrapping_add(len)).unwrap_or_default(),
+        }
+    }
+
+    /// As [`name_key`].
+    fn key(self, start: usize, len: usize) -> u64 {
+        let bytes = self.bytes(start, len);
+        match bytes.first_chunk() {
+            Some(first) => name_key(*first, len),
+            None => {
+                let positions = [56, 48, 40, 32, 24, 16, 8];
+                bytes.iter().zip(positions).fold(0, |key, (b, by)| key | u64::from(*b) << by)
+            }
+        }
     }
 }

@@ -34,6 +34,7 @@ mod reader;
 mod scan;
 mod ser;
 mod tape;
+mod unescape;
 mod value;
 mod write;
 

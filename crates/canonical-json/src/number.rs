@@ -30,7 +30,7 @@ const POWERS: [f64; SHORT_DIGITS + 1] = [
 /// Below 2^53 every integer is a double, and no shorter text names it. Of 15 significant digits or fewer, every decimal
 /// survives the way to the nearest double and back (`DBL_DIG`), so no two of them share a double, and the shortest text
 /// of that double is the decimal itself. Dividing two doubles that are exact rounds once, so the quotient is the nearest.
-#[inline]
+#[inline(always)]
 pub(crate) fn evaluate_short(negative: bool, magnitude: u64, decimals: usize) -> Option<Number> {
     const LARGEST_INTEGER: u64 = (1 << 53) - 1;
     const LARGEST_DECIMAL: u64 = 999_999_999_999_999;

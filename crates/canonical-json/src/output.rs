@@ -1,69 +1,127 @@
+use std::iter;
 use std::ops::Range;
 
+use crate::scan::Source;
+
 /// Canonical text of an input: the input itself, copied in runs, with another spelling where the input is not canonical.
+/// Each function takes the same input.
 #[derive(Debug)]
 pub(crate) struct CanonicalOutput<'a> {
-    input: &'a str,
     /// Length of the input that `text` covers.
     copied: usize,
     text: &'a mut String,
 }
 
+/// Place of an object's member in the canonical text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemberPlace {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
 impl<'a> CanonicalOutput<'a> {
     /// Starts the text of an input in a buffer, which is cleared.
-    pub(crate) fn new(input: &'a str, text: &'a mut String) -> Self {
+    pub(crate) fn new(text: &'a mut String) -> Self {
         text.clear();
-        Self { input, copied: 0, text }
+        Self { copied: 0, text }
     }
 
     /// Place in the canonical text of the byte at `at` of the input, which no replaced part covers.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn place_of(&self, at: usize) -> usize {
         self.text.len().wrapping_add(at.wrapping_sub(self.copied))
     }
 
     /// Leaves out a part of the input.
-    pub(crate) fn leave_out(&mut self, part: Range<usize>) {
-        self.copy_to(part.start);
+    pub(crate) fn leave_out(&mut self, source: Source<'_>, part: Range<usize>) {
+        self.copy_to(source, part.start);
         self.copied = part.end;
     }
 
     /// Writes another text in place of a part of the input.
-    pub(crate) fn replace(&mut self, part: Range<usize>, write: impl FnOnce(&mut String)) {
-        self.leave_out(part);
+    pub(crate) fn replace(
+        &mut self,
+        source: Source<'_>,
+        part: Range<usize>,
+        write: impl FnOnce(&mut String),
+    ) {
+        self.leave_out(source, part);
         write(self.text);
     }
 
-    /// Puts the members of an object in another order. `members` are their places in that order, `first` the place of
-    /// the member that stands first. The object's bracket is at `end` of the input.
-    pub(crate) fn reorder(&mut self, first: usize, end: usize, members: impl Iterator<Item = Range<usize>>) {
-        self.copy_to(end);
-        let last = self.text.len();
-        for (i, member) in members.enumerate() {
+    /// Puts the members of an object, which are that part of the input, in the order of `members`.
+    pub(crate) fn reorder(
+        &mut self,
+        source: Source<'_>,
+        part: Range<usize>,
+        members: impl Iterator<Item = MemberPlace>,
+    ) {
+        let runs = runs(members);
+        if self.copied <= part.start {
+            self.copy_in_order(source, part, runs);
+        } else {
+            self.move_in_order(source, part.end, runs);
+        }
+    }
+
+    /// Copies members of which nothing was copied yet.
+    fn copy_in_order(
+        &mut self,
+        source: Source<'_>,
+        part: Range<usize>,
+        runs: impl Iterator<Item = Range<usize>>,
+    ) {
+        let ahead = self.copied.wrapping_sub(self.text.len());
+        self.copy_to(source, part.start);
+        for (i, run) in runs.enumerate() {
             if i > 0 {
                 self.text.push(',');
             }
-            self.text.extend_from_within(member);
+            self.text.push_str(source.piece(run.start.wrapping_add(ahead), run.end.wrapping_add(ahead)));
+        }
+        self.copied = part.end;
+    }
+
+    /// Moves members that were copied at least in part. They end at `end` of the input.
+    fn move_in_order(&mut self, source: Source<'_>, end: usize, runs: impl Iterator<Item = Range<usize>>) {
+        self.copy_to(source, end);
+        let last = self.text.len();
+        let mut first = last;
+        for (i, run) in runs.enumerate() {
+            first = first.min(run.start);
+            if i > 0 {
+                self.text.push(',');
+            }
+            self.text.extend_from_within(run);
         }
         self.text.drain(first..last);
     }
 
     /// Ends the text. Returns `false` and leaves the buffer empty if the input is its own canonical text.
-    pub(crate) fn finish(mut self) -> bool {
+    pub(crate) fn finish(mut self, source: Source<'_>) -> bool {
         let changed = self.copied > 0;
         if changed {
-            self.copy_to(self.input.len());
+            self.copy_to(source, source.end());
         }
         changed
     }
 
-    // INVARIANT: parts of the input begin and end beside ASCII bytes or at an end of the text, so the slice is on
-    // character boundaries. A broken invariant must not reach a digest unnoticed, so it panics.
-    #[expect(clippy::string_slice, reason = "the scanner's positions are on character boundaries")]
-    fn copy_to(&mut self, at: usize) {
-        self.text.push_str(&self.input[self.copied..at]);
+    fn copy_to(&mut self, source: Source<'_>, at: usize) {
+        self.text.push_str(source.piece(self.copied, at));
         self.copied = at;
     }
+}
+
+/// Joins members that stand side by side, with the comma between them.
+fn runs(members: impl Iterator<Item = MemberPlace>) -> impl Iterator<Item = Range<usize>> {
+    let mut members = members.peekable();
+    iter::from_fn(move || {
+        let mut run = members.next()?;
+        while let Some(next) = members.next_if(|next| next.start == run.end.wrapping_add(1)) {
+            run.end = next.end;
+        }
+        Some(run.start as usize..run.end as usize)
+    })
 }
 
 /// Writes one character of a string literal.

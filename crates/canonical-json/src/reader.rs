@@ -6,8 +6,9 @@ use crate::builder::{Stacks, TapeBuilder};
 use crate::canonical::Canonical;
 use crate::error::{JsonError, JsonErrorKind};
 use crate::limits::Limits;
+use crate::output::CanonicalOutput;
 use crate::pool::{give_stacks, give_value, take_stacks, take_value};
-use crate::scan::Scanner;
+use crate::scan::Source;
 use crate::tape::Tape;
 
 /// Reads one JSON text, whose value may be of any kind.
@@ -116,11 +117,12 @@ impl Reader {
     /// its own canonical text; the buffer is empty then.
     fn fill<'a>(&mut self, bytes: &'a [u8], recipe: Recipe) -> Result<Option<&'a str>, JsonError> {
         let input = decode(bytes, &self.limits)?;
-        self.tape.start(input);
-        let mut scanner = Scanner::new(input, &mut self.text);
-        let Self { limits, tape, stacks, .. } = self;
-        TapeBuilder { limits, recipe, tape, stacks }.build(&mut scanner)?;
-        Ok((!scanner.finish()).then_some(input))
+        let Self { limits, tape, stacks, text } = self;
+        let arena = tape.start(input);
+        let output = CanonicalOutput::new(text);
+        let built = TapeBuilder::new(limits, recipe, output, tape, stacks).build(Source::new(&arena));
+        tape.finish(arena, &stacks.texts);
+        Ok((!built?).then_some(input))
     }
 }
 

@@ -1,295 +1,183 @@
-use std::ops::Range;
-
 use crate::error::{JsonError, JsonErrorKind};
 use crate::number::{self, Number, SHORT_DIGITS};
-use crate::output::{CanonicalOutput, write_char};
 
-/// Scanner for JSON's tokens over valid UTF-8. It writes the canonical text of the tokens that it passes.
+/// Zeros that stand behind the input, so that a scanner stops there without looking for the end.
+pub(crate) const PADDING: &str = "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+/// An input of valid UTF-8 with [`PADDING`] behind it.
 ///
-/// Positions never exceed the length of the text by more than one, so they are counted without overflow checks.
-#[derive(Debug)]
-pub(crate) struct Scanner<'a> {
-    text: &'a str,
-    at: usize,
-    output: CanonicalOutput<'a>,
-}
-
-/// Range in the arena of a string literal's text.
+/// Its functions take positions and return positions. Positions never exceed the length of the padded text by more than
+/// one word, so they are counted without overflow checks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unescaped {
-    pub(crate) start: usize,
-    pub(crate) len: usize,
-    /// Whether the text is written without escapes.
-    pub(crate) plain: bool,
+pub(crate) struct Source<'a> {
+    padded: &'a str,
 }
 
-impl<'a> Scanner<'a> {
-    /// Starts at the first byte. The canonical text goes to `out`, which is cleared.
-    pub(crate) fn new(text: &'a str, out: &'a mut String) -> Self {
-        Self { text, at: 0, output: CanonicalOutput::new(text, out) }
+impl<'a> Source<'a> {
+    pub(crate) const fn new(padded: &'a str) -> Self {
+        Self { padded }
     }
 
-    #[inline]
-    pub(crate) const fn offset(&self) -> usize {
-        self.at
+    /// Length of the input.
+    pub(crate) const fn end(self) -> usize {
+        self.padded.len().saturating_sub(PADDING.len())
     }
 
-    /// Place of the next byte in the canonical text.
-    #[inline]
-    pub(crate) const fn place(&self) -> usize {
-        self.output.place_of(self.at)
+    /// Length of the input and its padding.
+    pub(crate) const fn padded_len(self) -> usize {
+        self.padded.len()
     }
 
-    /// The next byte.
-    #[inline]
-    pub(crate) fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+    /// The byte at a position; zero behind the input.
+    #[inline(always)]
+    pub(crate) fn byte(self, at: usize) -> u8 {
+        self.padded.as_bytes().get(at).copied().unwrap_or_default()
     }
 
-    /// Skips the next byte.
-    #[inline]
-    pub(crate) const fn bump(&mut self) {
-        self.at = self.at.wrapping_add(1);
+    /// A part of the input or of its padding.
+    pub(crate) fn bytes(self, start: usize, len: usize) -> &'a [u8] {
+        self.padded.as_bytes().get(start..start.wrapping_add(len)).unwrap_or_default()
     }
 
-    /// Skips whitespace and returns the byte behind it.
-    #[inline]
-    pub(crate) fn token(&mut self) -> Option<u8> {
-        let next = self.peek();
-        if next.is_some_and(|b| b <= b' ') {
-            self.skip_white_space();
-            return self.peek();
-        }
-        next
+    // INVARIANT: parts of the input begin and end beside ASCII bytes or at an end of the text, so the slice is on
+    // character boundaries. A broken invariant must not reach a digest unnoticed, so it panics.
+    #[expect(clippy::string_slice, reason = "the scanner's positions are on character boundaries")]
+    pub(crate) fn piece(self, start: usize, end: usize) -> &'a str {
+        &self.padded[start..end]
     }
 
-    fn skip_white_space(&mut self) {
-        let start = self.at;
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
-            self.bump();
-        }
-        if self.at > start {
-            self.output.leave_out(start..self.at);
-        }
-    }
-
-    /// Writes another text in place of the literal that starts at `start` and ends here.
-    pub(crate) fn respell(&mut self, start: usize, write: impl FnOnce(&mut String)) {
-        self.output.replace(start..self.at, write);
-    }
-
-    /// Reorders the members of the object that ends here, as [`CanonicalOutput::reorder`].
-    pub(crate) fn reorder(&mut self, first: usize, members: impl Iterator<Item = Range<usize>>) {
-        self.output.reorder(first, self.at, members);
-    }
-
-    /// Ends the canonical text. Returns `false` and leaves its buffer empty if the input is its own canonical text.
-    pub(crate) fn finish(self) -> bool {
-        self.output.finish()
-    }
-
-    /// The error for the next byte, or for the end of the input.
-    pub(crate) fn unexpected(&self) -> JsonError {
-        match self.peek() {
-            Some(_) => JsonError::new(JsonErrorKind::UnexpectedByte, self.at),
-            None => self.end(),
-        }
-    }
-
-    /// Reads one of `null`, `true`, `false`.
-    pub(crate) fn word(&mut self, word: &str) -> Result<(), JsonError> {
-        for expected in word.bytes() {
-            if self.peek() != Some(expected) {
-                return Err(self.unexpected());
+    /// Position of the first quotation mark, backslash or control character from `at` on. The padding begins with one.
+    #[inline(always)]
+    pub(crate) fn special(self, at: usize) -> usize {
+        let (words, _) = self.padded.as_bytes().get(at..).unwrap_or_default().as_chunks();
+        let mut at = at;
+        for word in words {
+            let special = special_bits(*word);
+            if special != 0 {
+                return at.wrapping_add(first_byte(special));
             }
-            self.bump();
+            at = at.wrapping_add(8);
         }
-        Ok(())
+        self.end()
     }
 
-    /// Reads a number literal (RFC 8259, section 6). Returns its value if it has no exponent and few digits.
-    #[inline]
-    pub(crate) fn number(&mut self) -> Result<Option<Number>, JsonError> {
-        let start = self.at;
-        let negative = self.peek() == Some(b'-');
-        if negative {
-            self.bump();
+    /// Reads a name at its opening quote if it is as most names are: at most eight bytes without escapes, with a colon
+    /// and a value right behind it.
+    #[inline(always)]
+    pub(crate) fn short_name(self, at: usize) -> Option<ShortName> {
+        let window: &[u8; 12] = self.padded.as_bytes().get(at..)?.first_chunk()?;
+        let [_, a, b, c, d, e, f, g, h, ..] = *window;
+        let word = [a, b, c, d, e, f, g, h];
+        let len = first_byte(special_bits(word));
+        let [quote, colon, value] = [len.wrapping_add(1), len.wrapping_add(2), len.wrapping_add(3)];
+        let ends = window.get(quote) == Some(&b'"') && window.get(colon) == Some(&b':');
+        if !ends || window.get(value).is_none_or(|b| *b <= b' ') {
+            return None;
         }
+        Some(ShortName { len, key: name_key(word, len), value: at.wrapping_add(value) })
+    }
+
+    /// The error for the byte at a position, or for the end of the input.
+    #[cold]
+    pub(crate) const fn unexpected(self, at: usize) -> JsonError {
+        self.fault(JsonErrorKind::UnexpectedByte, at, at)
+    }
+
+    /// An error of the text at `at` that shows at `seen`, unless the input ends there.
+    #[cold]
+    pub(crate) const fn fault(self, kind: JsonErrorKind, at: usize, seen: usize) -> JsonError {
+        if seen >= self.end() {
+            JsonError::new(JsonErrorKind::UnexpectedEnd, self.end())
+        } else {
+            JsonError::new(kind, at)
+        }
+    }
+
+    /// Position behind one of `null`, `true`, `false`.
+    #[inline(always)]
+    pub(crate) fn after_word(self, word: &str, at: usize) -> Result<usize, JsonError> {
+        let after = at.wrapping_add(word.len());
+        if self.bytes(at, word.len()) == word.as_bytes() {
+            Ok(after)
+        } else {
+            Err(self.not_the_word(word, at))
+        }
+    }
+
+    #[cold]
+    fn not_the_word(self, word: &str, at: usize) -> JsonError {
+        let same = word.bytes().enumerate().take_while(|(i, b)| self.byte(at.wrapping_add(*i)) == *b).count();
+        self.unexpected(at.wrapping_add(same))
+    }
+
+    /// Reads a number literal (RFC 8259, section 6). Returns its value, if it has no exponent and few digits, and the
+    /// position behind it.
+    #[inline(always)]
+    pub(crate) fn number(self, start: usize) -> Result<(Option<Number>, usize), JsonError> {
+        let negative = self.byte(start) == b'-';
+        let first = start.wrapping_add(usize::from(negative));
         let mut magnitude = 0;
-        let mut count = 1;
-        match self.peek() {
-            Some(b'0') => self.bump(),
-            _ => count = self.digits(start, &mut magnitude)?,
+        let mut at = first.wrapping_add(1);
+        if self.byte(first) != b'0' {
+            at = self.digits(start, first, &mut magnitude)?;
         }
+        let count = at.wrapping_sub(first);
         let mut decimals = 0;
-        if self.peek() == Some(b'.') {
-            self.bump();
-            decimals = self.digits(start, &mut magnitude)?;
+        if self.byte(at) == b'.' {
+            let point = at.wrapping_add(1);
+            at = self.digits(start, point, &mut magnitude)?;
+            decimals = at.wrapping_sub(point);
         }
         let mut short = None;
-        match self.peek() {
-            Some(b'e' | b'E') => self.exponent(start)?,
-            _ if count.wrapping_add(decimals) <= SHORT_DIGITS => {
-                short = number::evaluate_short(negative, magnitude, decimals);
-            }
-            _ => {}
+        if let b'e' | b'E' = self.byte(at) {
+            at = self.exponent(start, at)?;
+        } else if count.wrapping_add(decimals) <= SHORT_DIGITS {
+            short = number::evaluate_short(negative, magnitude, decimals);
         }
-        if let Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-') = self.peek() {
+        if let b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-' = self.byte(at) {
             return Err(JsonError::new(JsonErrorKind::InvalidNumber, start));
         }
-        Ok(short)
+        Ok((short, at))
     }
 
-    /// Reads the exponent of the number that starts at `start`.
-    fn exponent(&mut self, start: usize) -> Result<(), JsonError> {
-        self.bump();
-        if let Some(b'+' | b'-') = self.peek() {
-            self.bump();
-        }
-        self.digits(start, &mut 0).map(drop)
+    /// Position behind the exponent of the number that starts at `start`.
+    fn exponent(self, start: usize, at: usize) -> Result<usize, JsonError> {
+        let behind = at.wrapping_add(1);
+        let sign = usize::from(matches!(self.byte(behind), b'+' | b'-'));
+        self.digits(start, behind.wrapping_add(sign), &mut 0)
     }
 
     /// Reads one digit or more of the number that starts at `start`, and appends them to `magnitude`, which wraps.
-    /// Returns how many there are.
-    #[inline]
-    fn digits(&mut self, start: usize, magnitude: &mut u64) -> Result<usize, JsonError> {
-        let first = self.at;
-        while let Some(b @ b'0'..=b'9') = self.peek() {
-            *magnitude = magnitude.wrapping_mul(10).wrapping_add(u64::from(b.wrapping_sub(b'0')));
-            self.bump();
-        }
-        match self.at.wrapping_sub(first) {
-            0 if self.peek().is_none() => Err(self.end()),
-            0 => Err(JsonError::new(JsonErrorKind::InvalidNumber, start)),
-            count => Ok(count),
-        }
-    }
-
-    /// Reads a string literal at its opening quote. `arena` begins with the whole input, so a text without escapes
-    /// needs no copy; any other text is appended.
+    /// Returns the position behind them.
     #[inline(always)]
-    pub(crate) fn string(&mut self, arena: &mut String) -> Result<Unescaped, JsonError> {
-        self.bump();
-        let start = self.at;
-        self.skip_ordinary();
-        if self.peek() != Some(b'"') {
-            return self.unescape(start, arena);
-        }
-        let len = self.at.wrapping_sub(start);
-        self.bump();
-        Ok(Unescaped { start, len, plain: true })
-    }
-
-    /// Reads the rest of a string that starts at `run` and has an escape or a fault.
-    fn unescape(&mut self, mut run: usize, arena: &mut String) -> Result<Unescaped, JsonError> {
-        let start = arena.len();
-        let mut plain = true;
+    fn digits(self, start: usize, first: usize, magnitude: &mut u64) -> Result<usize, JsonError> {
+        let mut at = first;
         loop {
-            arena.push_str(self.piece(run)?);
-            match self.peek() {
-                None => return Err(self.end()),
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    let c = self.escape()?;
-                    plain &= c >= ' ' && c != '"' && c != '\\';
-                    arena.push(c);
-                }
-                Some(_) => return Err(JsonError::new(JsonErrorKind::ControlCharacter, self.at)),
+            let digit = self.byte(at).wrapping_sub(b'0');
+            if digit > 9 {
+                break;
             }
-            run = self.at;
-            self.skip_ordinary();
+            *magnitude = magnitude.wrapping_mul(10).wrapping_add(u64::from(digit));
+            at = at.wrapping_add(1);
         }
-        self.bump();
-        Ok(Unescaped { start, len: arena.len().wrapping_sub(start), plain })
+        if at == first { Err(self.fault(JsonErrorKind::InvalidNumber, start, at)) } else { Ok(at) }
     }
+}
 
-    /// Skips bytes that need no attention in a string.
-    #[inline]
-    fn skip_ordinary(&mut self) {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        self.at = self.at.wrapping_add(ordinary(rest));
-    }
+/// A name of an object's member.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShortName {
+    pub(crate) len: usize,
+    pub(crate) key: u64,
+    /// Place of the member's value.
+    pub(crate) value: usize,
+}
 
-    /// Reads an escape at its backslash.
-    fn escape(&mut self) -> Result<char, JsonError> {
-        let start = self.at;
-        self.bump();
-        let c = match self.peek() {
-            None => return Err(self.end()),
-            Some(b'"') => '"',
-            Some(b'\\') => '\\',
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
-            Some(b'/') => {
-                self.bump();
-                self.respell(start, |out| out.push('/'));
-                return Ok('/');
-            }
-            Some(b'u') => {
-                self.bump();
-                let c = self.unicode_escape(start)?;
-                self.respell(start, |out| write_char(out, c));
-                return Ok(c);
-            }
-            Some(_) => return Err(JsonError::new(JsonErrorKind::InvalidEscape, start)),
-        };
-        // The two-character escapes are canonical as they stand.
-        self.bump();
-        Ok(c)
-    }
-
-    /// Reads the digits of a `\u` escape that starts at `start`, and the second escape of a surrogate pair.
-    fn unicode_escape(&mut self, start: usize) -> Result<char, JsonError> {
-        let lone = JsonError::new(JsonErrorKind::LoneSurrogate, start);
-        let first = self.four_hex_digits(start)?;
-        if !(0xD800..=0xDBFF).contains(&first) {
-            return char::from_u32(first).ok_or(lone);
-        }
-        let second_start = self.at;
-        for expected in [b'\\', b'u'] {
-            match self.peek() {
-                Some(b) if b == expected => self.bump(),
-                Some(_) => return Err(lone),
-                None => return Err(self.end()),
-            }
-        }
-        let second = self.four_hex_digits(second_start)?;
-        if !(0xDC00..=0xDFFF).contains(&second) {
-            return Err(lone);
-        }
-        // INVARIANT: each half gives ten bits, so the sum is at most 0x10_FFFF.
-        let pair = (first & 0x3FF) << 10 | second & 0x3FF;
-        char::from_u32(pair.saturating_add(0x1_0000)).ok_or(lone)
-    }
-
-    fn four_hex_digits(&mut self, escape: usize) -> Result<u32, JsonError> {
-        let mut unit = 0;
-        for _ in 0..4 {
-            let Some(b) = self.peek() else {
-                return Err(self.end());
-            };
-            let Some(digit) = char::from(b).to_digit(16) else {
-                return Err(JsonError::new(JsonErrorKind::InvalidEscape, escape));
-            };
-            unit = unit << 4 | digit;
-            self.bump();
-        }
-        Ok(unit)
-    }
-
-    /// The text from `start` to the current position.
-    pub(crate) fn piece(&self, start: usize) -> Result<&'a str, JsonError> {
-        // INVARIANT: both ends lie beside an ASCII byte or at an end of the text, so the slice is on character
-        // boundaries.
-        self.text.get(start..self.at).ok_or(JsonError::new(JsonErrorKind::InvalidUtf8, start))
-    }
-
-    const fn end(&self) -> JsonError {
-        JsonError::new(JsonErrorKind::UnexpectedEnd, self.text.len())
-    }
+/// The first eight bytes of a name as a number, with zeros behind a shorter one.
+#[inline(always)]
+pub(crate) const fn name_key(first: [u8; 8], len: usize) -> u64 {
+    let key = u64::from_be_bytes(first);
+    if len < 8 { key & !(u64::MAX >> len.wrapping_mul(8)) } else { key }
 }
 
 /// Number of bytes before the first quotation mark, backslash or control character; all bytes without one. For code
@@ -301,26 +189,6 @@ impl<'a> Scanner<'a> {
 #[inline]
 #[must_use]
 pub fn ordinary(bytes: &[u8]) -> usize {
-    let mut rest = bytes;
-    let mut passed = 0_usize;
-    // why: sixteen bytes at a time cover most strings in one step, without a branch on their length.
-    while let Some((step, behind)) = rest.split_first_chunk::<16>() {
-        let (words, _) = step.as_chunks::<8>();
-        let [low, high] = words else { break };
-        let (low, high) = (special_bits(*low), special_bits(*high));
-        if low | high != 0 {
-            let within = if low != 0 { first_byte(low) } else { first_byte(high).wrapping_add(8) };
-            return passed.wrapping_add(within);
-        }
-        passed = passed.wrapping_add(16);
-        rest = behind;
-    }
-    passed.wrapping_add(ordinary_tail(rest))
-}
-
-/// As [`ordinary`], for the last bytes of a text.
-#[inline(never)]
-fn ordinary_tail(bytes: &[u8]) -> usize {
     let (words, tail) = bytes.as_chunks::<8>();
     for (i, word) in words.iter().enumerate() {
         if let Some(within) = first_special(*word) {
@@ -338,15 +206,15 @@ pub(crate) fn first_special(bytes: [u8; 8]) -> Option<usize> {
     (special != 0).then(|| first_byte(special))
 }
 
-/// Index of the first byte whose high bit is set.
-#[inline]
+/// Index of the first byte whose high bit is set; 8 without one.
+#[inline(always)]
 const fn first_byte(bits: u64) -> usize {
     (bits.trailing_zeros() / 8) as usize
 }
 
 /// Sets the high bit of the first quotation mark, backslash or control character among eight bytes, and possibly of
 /// bytes behind it, which a borrow reaches.
-#[inline]
+#[inline(always)]
 const fn special_bits(bytes: [u8; 8]) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);

@@ -1,6 +1,8 @@
 use std::cmp::Ordering;
+use std::mem;
 
 use crate::limits::MAX_DEPTH;
+use crate::scan::PADDING;
 
 /// A value as a flat list of nodes in input order, each container before its contents.
 #[derive(Debug, Default)]
@@ -8,8 +10,8 @@ pub(crate) struct Tape {
     nodes: Vec<Node>,
     /// For each object, the positions of its [`Node::Name`]s in canonical order.
     order: Vec<u32>,
-    /// Unescaped text of all strings and names. A reader's arena begins with the whole input, where texts without
-    /// escapes are found.
+    /// Unescaped text of all strings and names. A reader's arena begins with the whole input and its padding,
+    /// where texts without escapes are found.
     arena: String,
     /// No container is nested deeper than this.
     depth: u32,
@@ -34,6 +36,7 @@ pub(crate) enum Node {
 
 impl Node {
     /// Number of nodes of the value.
+    #[inline]
     const fn span(self) -> u32 {
         match self {
             Self::Array { span, .. } | Self::Object { span, .. } => span,
@@ -55,29 +58,15 @@ impl Node {
 // look-ups panic instead of returning a default.
 impl Tape {
     #[expect(clippy::indexing_slicing, reason = "positions on a tape come from the reader that filled it")]
+    #[inline]
     pub(crate) fn node(&self, at: u32) -> Node {
         self.nodes[at as usize]
     }
 
     #[expect(clippy::string_slice, reason = "ranges of a tape's text come from the reader that filled it")]
+    #[inline]
     pub(crate) fn text(&self, start: u32, len: u32) -> &str {
         &self.arena[start as usize..(start as usize).saturating_add(len as usize)]
-    }
-
-    /// Bytes of a text.
-    #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "ranges of a tape's text come from the reader that filled it"
-    )]
-    pub(crate) fn bytes(&self, start: u32, len: u32) -> &[u8] {
-        &self.arena.as_bytes()[start as usize..(start as usize).saturating_add(len as usize)]
-    }
-
-    /// Bytes of the arena from a text's start on.
-    #[inline]
-    pub(crate) fn bytes_from(&self, start: u32) -> &[u8] {
-        self.arena.as_bytes().get(start as usize..).unwrap_or_default()
     }
 
     /// Positions of an object's names, in canonical order.
@@ -85,6 +74,7 @@ impl Tape {
         clippy::indexing_slicing,
         reason = "ranges of a tape's order come from the reader that filled it"
     )]
+    #[inline]
     pub(crate) fn names(&self, first: u32, count: u32) -> &[u32] {
         &self.order[first as usize..(first as usize).saturating_add(count as usize)]
     }
@@ -107,18 +97,20 @@ impl Tape {
         Self {
             nodes: Vec::with_capacity((bytes / 12).saturating_add(8)),
             order: Vec::with_capacity((bytes / 24).saturating_add(4)),
-            arena: String::with_capacity(bytes),
+            arena: String::with_capacity(bytes.saturating_add(PADDING.len())),
             depth: 0,
             width: 0,
         }
     }
 
     /// The name at a position; empty if the node is not a name.
+    #[inline]
     pub(crate) fn name(&self, at: u32) -> &str {
         if let Node::Name { start, len, .. } = self.node(at) { self.text(start, len) } else { "" }
     }
 
     /// The position after the value at `at`.
+    #[inline]
     pub(crate) fn after(&self, at: u32) -> u32 {
         at.saturating_add(self.node(at).span())
     }
@@ -168,15 +160,20 @@ impl Tape {
         (self.depth, self.width) = (0, 0);
     }
 
-    /// Clears the tape for another input.
-    pub(crate) fn start(&mut self, input: &str) {
+    /// Clears the tape for another input and takes its text buffer, which then begins with that input and its padding.
+    pub(crate) fn start(&mut self, input: &str) -> String {
         self.clear();
-        self.arena.push_str(input);
+        let mut arena = mem::take(&mut self.arena);
+        arena.reserve(input.len().saturating_add(PADDING.len()));
+        arena.push_str(input);
+        arena.push_str(PADDING);
+        arena
     }
 
-    /// The text buffer, to which the reader appends.
-    pub(crate) const fn arena_mut(&mut self) -> &mut String {
-        &mut self.arena
+    /// Gives back the text buffer, with the texts that follow the input.
+    pub(crate) fn finish(&mut self, mut arena: String, texts: &str) {
+        arena.push_str(texts);
+        self.arena = arena;
     }
 
     /// Appends a node and returns its position.

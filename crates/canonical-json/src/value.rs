@@ -54,6 +54,7 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The kind of the value.
+    #[inline]
     #[must_use]
     pub fn kind(self) -> Kind {
         match self.tape.node(self.at) {
@@ -67,18 +68,21 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The boolean, if the value is one.
+    #[inline]
     #[must_use]
     pub fn as_bool(self) -> Option<bool> {
         if let Node::Bool(value) = self.tape.node(self.at) { Some(value) } else { None }
     }
 
     /// The number, if the value is one. Finite, and never negative zero.
+    #[inline]
     #[must_use]
     pub fn as_f64(self) -> Option<f64> {
         if let Node::Number { value, .. } = self.tape.node(self.at) { Some(value) } else { None }
     }
 
     /// The number, if it is whole and within -2^53 to 2^53. `10`, `10.0` and `1e1` are one number.
+    #[inline]
     #[must_use]
     pub fn as_i64(self) -> Option<i64> {
         let value = self.as_f64()?;
@@ -91,12 +95,14 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The number, if it is whole and within 0 to 2^53.
+    #[inline]
     #[must_use]
     pub fn as_u64(self) -> Option<u64> {
         self.as_i64().and_then(|whole| u64::try_from(whole).ok())
     }
 
     /// The unescaped text, if the value is a string.
+    #[inline]
     #[must_use]
     pub fn as_str(self) -> Option<&'a str> {
         if let Node::Text { start, len, .. } = self.tape.node(self.at) {
@@ -108,6 +114,7 @@ impl<'a> ValueRef<'a> {
 
     /// The member of that name, if the value is an object that has one. Names are compared without Unicode
     /// normalisation.
+    #[inline]
     #[must_use]
     pub fn get(self, name: &str) -> Option<Self> {
         let names = self.names();
@@ -118,12 +125,14 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The members in canonical order. Empty if the value is not an object.
+    #[inline]
     #[must_use]
     pub fn members(self) -> Members<'a> {
         Members { tape: self.tape, names: self.names().iter() }
     }
 
     /// The elements in order. Empty if the value is not an array.
+    #[inline]
     #[must_use]
     pub fn elements(self) -> Elements<'a> {
         let left = if let Node::Array { count, .. } = self.tape.node(self.at) { count } else { 0 };
@@ -131,6 +140,7 @@ impl<'a> ValueRef<'a> {
     }
 
     /// Number of members or elements; 0 for a scalar.
+    #[inline]
     #[must_use]
     pub fn len(self) -> usize {
         match self.tape.node(self.at) {
@@ -140,6 +150,7 @@ impl<'a> ValueRef<'a> {
     }
 
     /// Returns whether the value has no members or elements. `true` for a scalar.
+    #[inline]
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.len() == 0
@@ -161,6 +172,7 @@ impl<'a> ValueRef<'a> {
 
     /// Returns whether the canonical text of every number in the value is exact. Always `true` under
     /// [`Recipe::Jcs1`](crate::Recipe::Jcs1).
+    #[inline]
     #[must_use]
     pub fn is_exact(self) -> bool {
         self.tape.node(self.at).is_exact()
@@ -208,6 +220,7 @@ impl<'a> ValueRef<'a> {
         tape.copy_value(self.tape, self.at);
     }
 
+    #[inline]
     fn names(self) -> &'a [u32] {
         if let Node::Object { first, count, .. } = self.tape.node(self.at) {
             self.tape.names(first, count)
@@ -272,11 +285,13 @@ impl Members<'_> {
 impl<'a> Iterator for Members<'a> {
     type Item = (&'a str, ValueRef<'a>);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let name = *self.names.next()?;
         Some((self.tape.name(name), ValueRef::new(self.tape, name.saturating_add(1))))
     }
 
+    #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.names.size_hint()
     }
@@ -301,6 +316,7 @@ pub struct Elements<'a> {
 impl<'a> Iterator for Elements<'a> {
     type Item = ValueRef<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let element = ValueRef::new(self.tape, self.next);
@@ -308,6 +324,7 @@ impl<'a> Iterator for Elements<'a> {
         Some(element)
     }
 
+    #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.left as usize, Some(self.left as usize))
     }
