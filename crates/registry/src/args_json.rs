@@ -160,6 +160,11 @@ impl JsonNumber for Part<'_> {
         Cow::Owned(number.unwrap_or_else(|| Number::from(0)))
     }
 
+    fn is_integer(&self) -> bool {
+        // why: the default builds a number first.
+        self.0.as_f64().is_some_and(|value| value.fract() == 0.0)
+    }
+
     fn is_written_as_integer(&self) -> bool {
         self.0.as_i64().is_some()
     }

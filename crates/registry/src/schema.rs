@@ -12,6 +12,7 @@ use crate::args_error::ArgsError;
 use crate::args_json::{ArgsJson, ArgsNode};
 use crate::content::{ContentError, ContentProblem};
 use crate::place::ArgPlace;
+use crate::plain_schema::PlainSchema;
 use crate::schema_bounds::{Expansion, check_expansion};
 use crate::schema_graph::MAX_LEVELS;
 
@@ -65,6 +66,8 @@ const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
 pub(crate) struct ArgsSchema {
     source: Value,
     compiled: Arc<Validator<ArgsJson>>,
+    /// Decides as `compiled` does, if the schema has this form.
+    plain: Option<Arc<PlainSchema>>,
     size: Expansion,
 }
 
@@ -106,7 +109,13 @@ impl ArgsSchema {
         if compiled.draft() == Draft::Unknown {
             return Err(ContentError::new("/$schema", ContentProblem::SchemaReference));
         }
-        Ok(Self { source, compiled: Arc::new(compiled), size })
+        let plain = PlainSchema::compile(&source, compiled.draft()).map(Arc::new);
+        Ok(Self { source, compiled: Arc::new(compiled), plain, size })
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.plain.is_some()
     }
 
     pub(crate) const fn source(&self) -> &Value {
@@ -183,6 +192,13 @@ impl ArgsSchema {
     }
 
     fn fits(&self, value: ValueRef<'_>) -> bool {
+        match &self.plain {
+            Some(plain) => plain.fits(value),
+            None => self.evaluates(value),
+        }
+    }
+
+    fn evaluates(&self, value: ValueRef<'_>) -> bool {
         (!self.size.leads_back || self.is_bounded(value, MAX_STEPS))
             && self.compiled.is_valid(ArgsNode::Value(value))
     }

@@ -10,6 +10,7 @@ mod laws;
 mod marks;
 mod negotiation;
 mod pending;
+mod plain_schemas;
 mod races;
 mod recipes;
 mod schemas;
