@@ -5,7 +5,7 @@ use countersign_core::{Clock, Millis, Principal, SessionId};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{NegotiationRequest, SessionContract};
 use countersign_testing::{TestRegistry, TestTool, World};
-use countersign_tool_gate::{CallStats, RefusalRate, ToolCall, ToolGate, ToolGateBuilder};
+use countersign_tool_gate::{ApprovalSettings, CallStats, RefusalRate, ToolCall, ToolGate, ToolGateBuilder};
 use serde_json::{Value, json};
 
 use crate::structured_args;
@@ -41,6 +41,7 @@ pub struct BenchWorld {
     /// The world.
     pub world: World,
     stats: Arc<CallStats>,
+    approvals: ApprovalSettings,
     kept: usize,
 }
 
@@ -73,7 +74,7 @@ impl BenchWorld {
             draft["agents"][0]["max_session"] = json!("23h");
         });
         let world = World::of(&registry).principal(principal);
-        Self { stats: Arc::new(CallStats::new()), kept: KEPT, world }
+        Self { stats: Arc::new(CallStats::new()), approvals: world.approvals(), kept: KEPT, world }
     }
 
     /// The same with a sink that keeps few records, which is soon in its steady state: where time does not count.
@@ -118,14 +119,14 @@ impl BenchWorld {
         self.world.registry.negotiate(&NegotiationRequest::new(session, agent), self.world.now()).unwrap()
     }
 
-    /// Opens the gate of a session that shares statistics, spent tokens, registry, clock and sink with the others.
+    /// Opens the gate of a session that shares statistics, keys and spent tokens, registry, clock and sink with the others.
     #[must_use]
     pub fn gate_of(&self, contract: SessionContract) -> ToolGate {
         let (registry, sink) = (Arc::clone(&self.world.registry), Arc::clone(&self.world.sink));
         let principal = Principal::new("ada@example.com").unwrap();
         let clock = Arc::clone(&self.world.clock) as Arc<dyn Clock>;
         let builder = ToolGate::builder(registry, contract, principal, clock, sink);
-        builder.approvals(self.world.approvals()).stats(Arc::clone(&self.stats)).open().unwrap()
+        builder.approvals(self.approvals.clone()).stats(Arc::clone(&self.stats)).open().unwrap()
     }
 
     /// Lets the time go on by a second.

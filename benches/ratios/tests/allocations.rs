@@ -1,4 +1,5 @@
-//! Heap allocations of a decision with its record in memory, in steady state. The numbers only fall.
+//! Heap allocations of a decision with its record in memory, in steady state, and memory of a session. The numbers only
+//! fall.
 
 #![expect(clippy::indexing_slicing, reason = "a list of 16 has a middle")]
 
@@ -45,4 +46,15 @@ fn undisclosed_refusal_allocates_no_more_than_this() {
         let counted = allocations(UndisclosedCall::of(BenchWorld::small(), size));
         assert!(counted <= most, "{counted} allocations at {size} B, at most {most} expected");
     }
+}
+
+#[test]
+fn idle_session_takes_no_more_memory_than_this() {
+    let world = BenchWorld::small();
+    let first = world.gate_of(world.contract_of(0));
+    world.warm();
+    let contract = world.contract_of(1);
+    let counted = measure(|| std::mem::forget(world.gate_of(contract)));
+    assert!(counted.bytes_current <= 1_024, "{} bytes", counted.bytes_current);
+    drop(first);
 }

@@ -90,6 +90,7 @@ impl<O> PlanCursor<O> {
         let position = self.progress.accept_amendment(&turn, amendment.root(), approved)?;
         let plan = std::mem::replace(&mut self.plan, amendment);
         self.amended.push(Amended { plan, position });
+        self.verified = 0;
         Ok(())
     }
 

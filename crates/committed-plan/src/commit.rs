@@ -1,5 +1,3 @@
-use countersign_canonical_json::Canonical;
-use countersign_core::ToolId;
 use countersign_merkle::{InclusionProof, LeafHash, MerkleTree, TreeError};
 
 use crate::breach::PlanBreach;
@@ -71,24 +69,14 @@ impl CommittedPlan {
         Some(StepProof::new(step, self.tree.prove_inclusion(index).ok()?))
     }
 
-    /// Verifies that the step is the committed one, then checks that the call matches it. `text` is a buffer for the
-    /// step's leaf.
+    /// Verifies that the step is the committed one. `text` is a buffer for the step's leaf.
     ///
     /// why: the root was computed from the tree's leaves, and the tree does not change. So comparing with the tree's
     /// leaf is verifying its path, which [`is_whole`](Self::is_whole) recomputes at the end.
-    pub(crate) fn admits(
-        &self,
-        index: u64,
-        tool: &ToolId,
-        args: &Canonical,
-        text: &mut String,
-    ) -> Result<(), PlanBreach> {
-        let changed = PlanBreach::StepMismatch { reason: "leaf" };
-        let step = self.step(index).ok_or(changed)?;
-        if self.tree.leaf(index) != Some(step.leaf_hash(index, self.header.steps(), text)) {
-            return Err(changed);
-        }
-        step.admit(tool, args)
+    pub(crate) fn holds(&self, index: u64, text: &mut String) -> Result<(), PlanBreach> {
+        let leaf = self.step(index).map(|step| step.leaf_hash(index, self.header.steps(), text));
+        let is_committed = leaf.is_some() && leaf == self.tree.leaf(index);
+        if is_committed { Ok(()) } else { Err(PlanBreach::StepMismatch { reason: "leaf" }) }
     }
 
     /// Recomputes the root from the header and the steps and compares it with the committed one.

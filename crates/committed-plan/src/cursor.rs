@@ -60,6 +60,8 @@ pub struct PlanCursor<O> {
     pub(crate) amended: Vec<Amended>,
     pub(crate) progress: Progress,
     runs: Vec<Run<O>>,
+    /// Index of the step that was verified last; 0 before the first.
+    pub(crate) verified: u64,
     /// Buffer for the leaf of the step that is checked.
     leaf: String,
 }
@@ -75,7 +77,7 @@ impl<O> PlanCursor<O> {
             return Err(PlanUseError::Link);
         }
         let (amended, runs) = (Vec::new(), Vec::new());
-        Ok(Self { plan, amended, progress: Progress::default(), runs, leaf: String::new() })
+        Ok(Self { plan, amended, progress: Progress::default(), runs, verified: 0, leaf: String::new() })
     }
 
     /// Sets the response to a call that is not the plan's next one. By default the first such call halts the plan.
@@ -88,7 +90,7 @@ impl<O> PlanCursor<O> {
     /// Checks that a call is the plan's next one and acquires its step. Only [`accept`](Self::accept) advances the
     /// plan.
     ///
-    /// The step is verified against the root before it is compared with the call.
+    /// A step is verified against the root before it is compared with a call for the first time.
     ///
     /// # Errors
     /// [`PlanBreach`], which counts as a breach ([`OnBreach`]) except in the two cases named at [`PlanCursor`].
@@ -104,7 +106,7 @@ impl<O> PlanCursor<O> {
     }
 
     /// Checks that the step named by the caller is the next one and matches the call.
-    fn named(&self, step: u64, call: &StepCall<'_>, leaf: &mut String) -> Result<(), PlanBreach> {
+    fn named(&mut self, step: u64, call: &StepCall<'_>, leaf: &mut String) -> Result<(), PlanBreach> {
         let next = self.progress.position().saturating_add(1);
         if step > self.plan.header().steps() {
             let ended = next > self.plan.header().steps();
@@ -130,7 +132,7 @@ impl<O> PlanCursor<O> {
     }
 
     /// Finds the next step that matches the call: the current one while it has calls left, then the one after it.
-    fn fitting(&self, call: &StepCall<'_>, leaf: &mut String) -> Result<u64, PlanBreach> {
+    fn fitting(&mut self, call: &StepCall<'_>, leaf: &mut String) -> Result<u64, PlanBreach> {
         let mut found = Err(PlanBreach::Exhausted { reason: "ended" });
         if self.repeats() {
             let current = self.progress.position();
@@ -148,8 +150,14 @@ impl<O> PlanCursor<O> {
         self.plan.step(self.progress.position()).is_some_and(|step| self.progress.used() < step.max_calls())
     }
 
-    fn admits(&self, step: u64, call: &StepCall<'_>, leaf: &mut String) -> Result<(), PlanBreach> {
-        self.plan.admits(step, call.tool, call.args, leaf)
+    fn admits(&mut self, index: u64, call: &StepCall<'_>, leaf: &mut String) -> Result<(), PlanBreach> {
+        // why: a plan in memory does not change, and a step can have many calls.
+        if self.verified != index {
+            self.plan.holds(index, leaf)?;
+            self.verified = index;
+        }
+        let step = self.plan.step(index).ok_or(PlanBreach::StepMismatch { reason: "leaf" })?;
+        step.admit(call.tool, call.args)
     }
 
     /// Distinguishes a call of another step from one that matches no step of the plan. The search through all steps is

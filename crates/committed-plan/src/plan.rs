@@ -121,10 +121,12 @@ pub trait PlanContract {
 }
 
 /// Checks step number `at` against the contract.
+pub(crate) fn discloses(step: &Step, at: u64, contract: &dyn PlanContract) -> Result<(), CommitError> {
+    if contract.discloses(step.tool()) { Ok(()) } else { Err(CommitError::Undisclosed { step: at }) }
+}
+
 pub(crate) fn allowed(step: &Step, at: u64, contract: &dyn PlanContract) -> Result<(), CommitError> {
-    if !contract.discloses(step.tool()) {
-        return Err(CommitError::Undisclosed { step: at });
-    }
+    discloses(step, at, contract)?;
     if !step.open().iter().all(|place| contract.is_data(step.tool(), place)) {
         return Err(CommitError::ControlOpen { step: at });
     }

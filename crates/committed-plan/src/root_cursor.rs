@@ -1,9 +1,9 @@
 use crate::breach::{OnBreach, PlanBreach};
 use crate::error::{CommitError, PlanUseError};
 use crate::header::{MAX_AMENDMENTS, PlanContext, PlanHeader, check_continues};
-use crate::plan::{PlanContract, allowed};
+use crate::plan::{PlanContract, allowed, discloses};
 use crate::progress::Progress;
-use crate::proof::VerifiedHeader;
+use crate::proof::{StepProof, VerifiedHeader};
 use crate::root::PlanRoot;
 use crate::turn::{PlannedCall, StepCall, Turn};
 
@@ -50,6 +50,8 @@ pub struct RootCursor {
     amended: usize,
     /// Progress on this machine.
     progress: Progress,
+    /// The last proof that was verified, of a step that the contract allows.
+    verified: Option<StepProof>,
     /// Buffer for the leaf of the step that is checked.
     leaf: String,
 }
@@ -81,7 +83,7 @@ impl RootCursor {
         if plan.header().amends().is_some() {
             return Err(PlanUseError::Link);
         }
-        Ok(Self { plan, amended: 0, progress: Progress::default(), leaf: String::new() })
+        Ok(Self { plan, amended: 0, progress: Progress::default(), verified: None, leaf: String::new() })
     }
 
     /// Sets the response to a call that is not one of the plan's. By default the first such call halts the plan.
@@ -94,7 +96,8 @@ impl RootCursor {
     /// Checks that a call is one of the plan's and acquires its step. Only [`accept`](Self::accept) advances the plan.
     ///
     /// The step is checked against `contract` as in [`Plan::commit`](crate::Plan::commit), which another machine may
-    /// have run.
+    /// have run. If a proof comes again, for another call of its step, only its tool is checked again: the plan is for
+    /// one version of the registry.
     ///
     /// # Errors
     /// [`PlanBreach`], which counts as a breach ([`OnBreach`]) except in the two cases named at
@@ -108,6 +111,11 @@ impl RootCursor {
         let mut leaf = std::mem::take(&mut self.leaf);
         let found = self.next(call, contract, &mut leaf);
         self.leaf = leaf;
+        if let (Ok(_), Some(proof)) = (&found, call.proof)
+            && !self.is_known(proof)
+        {
+            self.verified = Some(proof.clone());
+        }
         self.progress.hold(*self.root(), found, call)
     }
 
@@ -118,8 +126,12 @@ impl RootCursor {
         leaf: &mut String,
     ) -> Result<u64, PlanBreach> {
         let proof = call.proof.ok_or(PlanBreach::StepMismatch { reason: "no-proof" })?;
+        let is_known = self.is_known(proof);
         // INVARIANT: the proof is verified first; nothing in it is trusted before.
-        call.named(self.root(), leaf)?;
+        if !is_known {
+            proof.holds(self.root(), leaf)?;
+        }
+        call.check_index(proof)?;
         let (index, step) = (proof.index(), proof.proved());
         // why: the author of a root can build a tree that matches two sizes. With a fixed size, each index has one
         // leaf.
@@ -132,7 +144,9 @@ impl RootCursor {
         if index == self.progress.position() && self.progress.used() >= step.max_calls() {
             return Err(PlanBreach::Exhausted { reason: "count" });
         }
-        allowed(step, index, contract).map_err(|error| {
+        let is_allowed =
+            if is_known { discloses(step, index, contract) } else { allowed(step, index, contract) };
+        is_allowed.map_err(|error| {
             let reason = match error {
                 CommitError::Undisclosed { .. } => "undisclosed-tool",
                 CommitError::ControlOpen { .. } => "control-open",
@@ -141,6 +155,11 @@ impl RootCursor {
             PlanBreach::StepMismatch { reason }
         })?;
         step.admit(call.tool, call.args).map(|()| index)
+    }
+
+    /// Returns whether this proof was verified last.
+    fn is_known(&self, proof: &StepProof) -> bool {
+        self.verified.as_ref() == Some(proof)
     }
 
     /// Advances the plan by an accepted call and releases the step.
@@ -216,6 +235,7 @@ impl RootCursor {
     ) -> Result<(), PlanUseError> {
         self.progress.accept_amendment(&planned.turn, planned.root(), approved)?;
         self.plan = planned.plan;
+        self.verified = None;
         self.amended = self.amended.saturating_add(1);
         Ok(())
     }

@@ -42,9 +42,15 @@ impl<'a> StepCall<'a> {
             return Ok(self.step);
         };
         proof.holds(root, text)?;
+        self.check_index(proof)?;
+        Ok(Some(proof.index()))
+    }
+
+    /// Checks that the caller names no other step than that of the proof.
+    pub(crate) fn check_index(&self, proof: &StepProof) -> Result<(), PlanBreach> {
         match self.step {
             Some(step) if step != proof.index() => Err(PlanBreach::StepMismatch { reason: "other-index" }),
-            Some(_) | None => Ok(Some(proof.index())),
+            Some(_) | None => Ok(()),
         }
     }
 }

@@ -52,6 +52,21 @@ fn check_id(what: &'static str, text: &str) -> Result<(), IdError> {
     Ok(())
 }
 
+/// Reads an id without a copy of its text.
+pub(crate) struct IdVisitor<T>(pub(crate) fn(&str) -> Result<T, IdError>);
+
+impl<T> serde::de::Visitor<'_> for IdVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        (self.0)(text).map_err(E::custom)
+    }
+}
+
 /// Defines a validated string newtype. Serde uses the same constructor as the program. A clone shares the text: the
 /// facts of each call name session, agent and principal.
 macro_rules! string_newtype {
@@ -145,8 +160,7 @@ macro_rules! string_newtype {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<'de, str>::deserialize(d)?;
-                Self::new(&text).map_err(serde::de::Error::custom)
+                d.deserialize_str($crate::id::IdVisitor(Self::new))
             }
         }
     };

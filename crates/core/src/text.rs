@@ -50,10 +50,7 @@ pub fn escape_hidden(text: &str) -> String {
 #[must_use]
 pub fn lookalike_keys(name: &str) -> [String; 2] {
     if has_ascii_keys(name) {
-        return [
-            first_ascii_key(name).map(char::from).collect(),
-            second_ascii_key(name).map(char::from).collect(),
-        ];
+        return [ascii_key(name, first_ascii_key(name)), ascii_key(name, second_ascii_key(name))];
     }
     full_lookalike_keys(name)
 }
@@ -80,6 +77,13 @@ pub fn look_alike(one: &str, other: &str) -> bool {
 /// test `ascii_keys_are_the_full_ones` compares both ways to the keys.
 fn has_ascii_keys(name: &str) -> bool {
     name.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'%')
+}
+
+/// A key as a text, with room for two characters in the place of one.
+fn ascii_key(name: &str, bytes: impl Iterator<Item = u8>) -> String {
+    let mut key = String::with_capacity(name.len().saturating_mul(2));
+    key.extend(bytes.map(char::from));
+    key
 }
 
 fn first_ascii_key(name: &str) -> impl Iterator<Item = u8> {

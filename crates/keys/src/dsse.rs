@@ -93,9 +93,10 @@ impl Envelope {
         reason = "strings in a struct always serialise"
     )]
     pub fn to_json(&self) -> String {
+        let payload = base64::encode(&self.payload);
         let wire = WireEnvelope {
-            payload: base64::encode(&self.payload),
-            payload_type: self.payload_type.clone(),
+            payload: &payload,
+            payload_type: &self.payload_type,
             signatures: self
                 .signatures
                 .iter()
@@ -249,10 +250,10 @@ pub(crate) fn pre_authentication_encoding(payload_type: &str, payload: &[u8]) ->
 // Fields are sorted by name, so that the output is canonical JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireEnvelope {
-    payload: String,
+struct WireEnvelope<'a> {
+    payload: &'a str,
     #[serde(rename = "payloadType")]
-    payload_type: String,
+    payload_type: &'a str,
     signatures: Vec<WireSignature>,
 }
 
@@ -264,10 +265,10 @@ struct WireSignature {
     sig: String,
 }
 
-impl TryFrom<WireEnvelope> for Envelope {
+impl TryFrom<WireEnvelope<'_>> for Envelope {
     type Error = EnvelopeError;
 
-    fn try_from(wire: WireEnvelope) -> Result<Self, EnvelopeError> {
+    fn try_from(wire: WireEnvelope<'_>) -> Result<Self, EnvelopeError> {
         if wire.signatures.len() > MAX_SIGNATURES {
             return Err(EnvelopeError::TooManySignatures { max: MAX_SIGNATURES });
         }
@@ -276,8 +277,8 @@ impl TryFrom<WireEnvelope> for Envelope {
             Ok(EnvelopeSignature { key_id: wire.keyid, signature })
         };
         Ok(Self {
-            payload_type: wire.payload_type,
-            payload: base64::decode(&wire.payload).ok_or(EnvelopeError::Malformed)?,
+            payload_type: wire.payload_type.to_owned(),
+            payload: base64::decode(wire.payload).ok_or(EnvelopeError::Malformed)?,
             signatures: wire.signatures.into_iter().map(entry).collect::<Result<_, _>>()?,
         })
     }

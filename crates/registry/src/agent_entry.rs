@@ -1,9 +1,10 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use countersign_core::{AgentId, Digest, Millis, OperatorId, OutputTag, ToolId};
+use countersign_core::{AgentId, Digest, Millis, OperatorId, OutputTag, ServerName, ToolId, ToolName};
 
 use crate::content::{ContentError, ContentProblem};
-use crate::fields::{MAX_VERSION, check_count, distinct, fingerprint, span};
+use crate::fields::{CanonicalEntry, MAX_VERSION, check_count, distinct, span};
 use crate::limits::Limits;
 
 /// Most tools of one agent.
@@ -82,8 +83,8 @@ pub struct AgentEntry {
     agent: AgentId,
     version: u64,
     registered_by: OperatorId,
-    tools: BTreeSet<ToolId>,
-    output_tags: BTreeSet<OutputTag>,
+    tools: Arc<BTreeSet<ToolId>>,
+    output_tags: Arc<BTreeSet<OutputTag>>,
     max_session: Millis,
     limits: Limits,
     fingerprint: Digest,
@@ -110,7 +111,12 @@ impl AgentEntry {
 
     /// Tools that may be disclosed to the agent.
     #[must_use]
-    pub const fn tools(&self) -> &BTreeSet<ToolId> {
+    pub fn tools(&self) -> &BTreeSet<ToolId> {
+        &self.tools
+    }
+
+    /// The tools, for the contracts of sessions that have all of them.
+    pub(crate) const fn shared_tools(&self) -> &Arc<BTreeSet<ToolId>> {
         &self.tools
     }
 
@@ -122,7 +128,11 @@ impl AgentEntry {
 
     /// Kinds of output that the agent can produce.
     #[must_use]
-    pub const fn output_tags(&self) -> &BTreeSet<OutputTag> {
+    pub fn output_tags(&self) -> &BTreeSet<OutputTag> {
+        &self.output_tags
+    }
+
+    pub(crate) const fn shared_tags(&self) -> &Arc<BTreeSet<OutputTag>> {
         &self.output_tags
     }
 
@@ -190,14 +200,43 @@ impl TryFrom<AgentFields> for AgentEntry {
             agent: fields.agent,
             version: fields.version,
             registered_by: fields.registered_by,
-            tools: distinct("/tools", fields.tools)?,
-            output_tags: distinct("/output_tags", fields.output_tags)?,
+            tools: Arc::new(distinct("/tools", fields.tools)?),
+            output_tags: Arc::new(distinct("/output_tags", fields.output_tags)?),
             max_session: fields.max_session,
             limits: fields.limits,
             fingerprint: Digest::from_bytes([0; 32]),
         };
-        entry.fingerprint = fingerprint("countersign/agent-entry-1", &entry)?;
+        entry.fingerprint = entry.canonical()?.fingerprint("countersign/agent-entry-1");
         Ok(entry)
+    }
+}
+
+impl AgentEntry {
+    fn canonical(&self) -> Result<CanonicalEntry, ContentError> {
+        let mut text = CanonicalEntry::new().plain("agent", &self.agent)?;
+        if !self.limits.is_none() {
+            text = text.any("limits", &self.limits)?;
+        }
+        text.plain("max_session", &self.max_session.to_string())?
+            .plain("output_tags", &*self.output_tags)?
+            .plain("registered_by", &self.registered_by)?
+            .plain("tools", &SortedIds(&self.tools))?
+            .plain("version", &self.version)
+    }
+}
+
+/// A tool's id with its members in canonical order.
+#[derive(serde::Serialize)]
+struct SortedToolId<'a> {
+    name: &'a ToolName,
+    server: &'a ServerName,
+}
+
+struct SortedIds<'a>(&'a BTreeSet<ToolId>);
+
+impl serde::Serialize for SortedIds<'_> {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(self.0.iter().map(|tool| SortedToolId { name: tool.name(), server: tool.server() }))
     }
 }
 
@@ -207,8 +246,8 @@ impl From<AgentEntry> for AgentFields {
             agent: entry.agent,
             version: entry.version,
             registered_by: entry.registered_by,
-            tools: entry.tools.into_iter().collect(),
-            output_tags: entry.output_tags.into_iter().collect(),
+            tools: entry.tools.iter().cloned().collect(),
+            output_tags: entry.output_tags.iter().cloned().collect(),
             max_session: entry.max_session,
             limits: entry.limits,
         }

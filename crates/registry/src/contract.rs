@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
 use countersign_core::{AgentId, Digest, OutputTag, SessionId, Timestamp, ToolId};
@@ -7,7 +8,7 @@ use countersign_keys::sealed::{PayloadBuffer, SealedText, seal};
 use serde::Deserialize as _;
 
 use crate::agent_entry::AgentEntry;
-use crate::snapshot::FreshnessError;
+use crate::snapshot::{FreshnessError, SnapshotId};
 use crate::tool_entry::ToolRules;
 use crate::view::{AgentError, RegistryView};
 
@@ -61,11 +62,11 @@ countersign_core::coded!(ContractError);
 pub struct SessionContract {
     pub(crate) session: SessionId,
     pub(crate) agent: AgentId,
-    pub(crate) ancestors: Vec<AgentId>,
-    pub(crate) tools: BTreeSet<ToolId>,
-    pub(crate) tags: BTreeSet<OutputTag>,
-    pub(crate) registry_version: u64,
-    pub(crate) registry_digest: Digest,
+    pub(crate) ancestors: Box<[AgentId]>,
+    /// Shared with the registry's entry, unless the session has fewer tools or tags.
+    pub(crate) tools: Arc<BTreeSet<ToolId>>,
+    pub(crate) tags: Arc<BTreeSet<OutputTag>>,
+    pub(crate) registry: Arc<SnapshotId>,
     pub(crate) issued: Timestamp,
     pub(crate) expires: Timestamp,
 }
@@ -91,7 +92,7 @@ impl SessionContract {
 
     /// Tools disclosed to the session.
     #[must_use]
-    pub const fn tools(&self) -> &BTreeSet<ToolId> {
+    pub fn tools(&self) -> &BTreeSet<ToolId> {
         &self.tools
     }
 
@@ -103,20 +104,20 @@ impl SessionContract {
 
     /// Kinds of output that the session can produce.
     #[must_use]
-    pub const fn tags(&self) -> &BTreeSet<OutputTag> {
+    pub fn tags(&self) -> &BTreeSet<OutputTag> {
         &self.tags
     }
 
     /// Version of the registry that it was negotiated under.
     #[must_use]
-    pub const fn registry_version(&self) -> u64 {
-        self.registry_version
+    pub fn registry_version(&self) -> u64 {
+        self.registry.version
     }
 
     /// Digest of the registry that it was negotiated under.
     #[must_use]
-    pub const fn registry_digest(&self) -> Digest {
-        self.registry_digest
+    pub fn registry_digest(&self) -> Digest {
+        self.registry.digest
     }
 
     /// Time of issue.
@@ -161,12 +162,12 @@ impl SessionContract {
         self.ancestors.iter().try_for_each(|agent| find(agent).map(drop))?;
         let entry = find(&self.agent)?;
         // why: the contract was negotiated under a later registry than the current one.
-        if self.registry_version > snapshot.version() {
+        if self.registry.version > snapshot.version() {
             return Err(AgentError::Freshness(FreshnessError::Stale).into());
         }
-        let same_version = self.registry_version == snapshot.version();
-        let same_digest = self.registry_digest == snapshot.digest();
-        if same_version != same_digest || view.is_snapshot_revoked(&self.registry_digest) {
+        let same_version = self.registry.version == snapshot.version();
+        let same_digest = self.registry.digest == snapshot.digest();
+        if same_version != same_digest || view.is_snapshot_revoked(&self.registry.digest) {
             return Err(ContractError::Superseded);
         }
         Ok(entry)
@@ -250,11 +251,11 @@ impl From<&SessionContract> for WireContract {
             recipe: Recipe1::Contract1,
             session: contract.session.clone(),
             agent: contract.agent.clone(),
-            ancestors: contract.ancestors.clone(),
+            ancestors: contract.ancestors.to_vec(),
             tools: contract.tools.iter().cloned().collect(),
             tags: contract.tags.iter().cloned().collect(),
-            registry_version: contract.registry_version,
-            registry_digest: contract.registry_digest,
+            registry_version: contract.registry.version,
+            registry_digest: contract.registry.digest,
             issued: contract.issued,
             expires: contract.expires,
         }
@@ -266,11 +267,10 @@ impl From<WireContract> for SessionContract {
         Self {
             session: wire.session,
             agent: wire.agent,
-            ancestors: wire.ancestors,
-            tools: wire.tools.into_iter().collect(),
-            tags: wire.tags.into_iter().collect(),
-            registry_version: wire.registry_version,
-            registry_digest: wire.registry_digest,
+            ancestors: wire.ancestors.into(),
+            tools: Arc::new(wire.tools.into_iter().collect()),
+            tags: Arc::new(wire.tags.into_iter().collect()),
+            registry: Arc::new(SnapshotId { version: wire.registry_version, digest: wire.registry_digest }),
             issued: wire.issued,
             expires: wire.expires,
         }

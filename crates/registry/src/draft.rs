@@ -192,7 +192,7 @@ impl RegistryDraft {
         &self.revoked
     }
 
-    pub(crate) fn check_tools_of(&self, agent: &AgentEntry) -> Result<(), ContentError> {
+    fn check_tools_of(&self, agent: &AgentEntry) -> Result<(), ContentError> {
         match agent.tools().iter().find(|tool| !self.tools.contains_key(tool)) {
             Some(tool) => Err(ContentError::new("/tools", ContentProblem::UnknownTool(tool.clone()))),
             None => Ok(()),

@@ -1,8 +1,9 @@
 //! Reading, writing and checking of the draft format's members.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 
-use countersign_canonical_json::{Limits as JsonLimits, to_canonical};
+use countersign_canonical_json::{Canonical, Limits as JsonLimits, to_canonical};
 use countersign_core::Digest;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -44,11 +45,64 @@ pub(crate) mod span {
     }
 }
 
-/// Digest over a label and the canonical JSON of an entry.
-pub(crate) fn fingerprint<T: Serialize>(label: &str, entry: &T) -> Result<Digest, ContentError> {
-    let canonical = to_canonical(entry)
-        .map_err(|error| ContentError::new("", ContentProblem::Shape(error.to_string())))?;
-    Ok(Digest::framed(label).field(canonical.bytes()).finish())
+/// Canonical JSON of an entry, whose members are added in canonical order.
+///
+/// why: writing an entry and reading it back takes longer than all the rest of loading it.
+#[derive(Debug)]
+pub(crate) struct CanonicalEntry {
+    text: Vec<u8>,
+}
+
+impl CanonicalEntry {
+    /// Starts an entry, with room for most.
+    pub(crate) fn new() -> Self {
+        Self { text: Vec::with_capacity(1_024) }
+    }
+
+    /// Adds a value that is written canonically as it is: a text, a whole number, or a list of such.
+    pub(crate) fn plain<T: Serialize + ?Sized>(
+        mut self,
+        name: &str,
+        value: &T,
+    ) -> Result<Self, ContentError> {
+        self.name(name);
+        serde_json::to_writer(&mut self.text, value).map_err(|error| shape(&error))?;
+        Ok(self)
+    }
+
+    /// Adds any value.
+    pub(crate) fn any<T: Serialize + ?Sized>(self, name: &str, value: &T) -> Result<Self, ContentError> {
+        let value = canonical(value)?;
+        Ok(self.written(name, value.as_str()))
+    }
+
+    /// Adds a value that is canonical JSON already.
+    pub(crate) fn written(mut self, name: &str, value: &str) -> Self {
+        self.name(name);
+        self.text.extend_from_slice(value.as_bytes());
+        self
+    }
+
+    fn name(&mut self, name: &str) {
+        self.text.extend_from_slice(if self.text.is_empty() { b"{\"" } else { b",\"" });
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b"\":");
+    }
+
+    /// Digest over a label and the entry.
+    pub(crate) fn fingerprint(mut self, label: &str) -> Digest {
+        self.text.push(b'}');
+        Digest::framed(label).field(&self.text).finish()
+    }
+}
+
+/// Canonical JSON of a part of an entry.
+pub(crate) fn canonical<T: Serialize + ?Sized>(value: &T) -> Result<Canonical, ContentError> {
+    to_canonical(value).map_err(|error| shape(&error))
+}
+
+fn shape(error: &dyn Error) -> ContentError {
+    ContentError::new("", ContentProblem::Shape(error.to_string()))
 }
 
 /// Collects a list into a set. A repeated item is an error.

@@ -20,6 +20,7 @@ mod content;
 mod contract;
 mod definition;
 mod draft;
+mod entry_index;
 mod fields;
 mod follow;
 mod host_rules;

@@ -1,4 +1,5 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use countersign_canonical_json::{JsonError, Recipe, ValueRef, read};
 use countersign_core::{Digest, Millis, Timestamp};
@@ -6,12 +7,12 @@ use countersign_keys::dsse::{Envelope, EnvelopeError};
 use countersign_keys::{RootError, TrustRoot, VerifyingKey};
 
 use crate::content::{ContentError, ContentProblem};
-use crate::draft::RegistryDraft;
 use crate::fields::{MAX_VERSION, json_limits};
 use crate::mark::{HighWaterStore, Mark, MarkError};
-use crate::snapshot::{FreshnessError, RegistrySnapshot, Validity};
+use crate::names::Names;
+use crate::snapshot::{FreshnessError, RegistrySnapshot, SnapshotId, Validity};
 use crate::tool_entry::ToolRules;
-use crate::wire::{PAYLOAD_TYPE, WireRegistry};
+use crate::wire::{PAYLOAD_TYPE, RegistryContent, WireRegistry};
 
 /// Most attempts to verify again after a concurrent change.
 pub(crate) const MAX_TRIES: usize = 8;
@@ -135,18 +136,18 @@ pub fn verify_registry(
     let validity = read_validity(value, options.skew)?;
     validity.check(now, options.max_age)?;
 
-    let draft = RegistryDraft::from_wire(WireRegistry::read(value)?)?;
-    let RegistryDraft { agents, tools, servers, revoked, .. } = draft;
+    let content = RegistryContent::from_wire(WireRegistry::read(value)?)?;
+    Names::check(content.agents.entries(), content.tools.entries())?;
+    let RegistryContent { agents, tools, servers, revoked, .. } = content;
     let taken_back = |key: &VerifyingKey| revoked.keys().contains(&key.key_id());
     if verified.signers().iter().any(taken_back) {
         // why: verification stops at the threshold. Without the revoked signers, enough others may remain.
         let either = |key: &VerifyingKey| revoked_before.contains(&key.key_id()) || taken_back(key);
         envelope.verify(PAYLOAD_TYPE, root, &either).map_err(|_| RegistryError::RevokedSigners)?;
     }
-    let tools: BTreeMap<_, _> =
-        tools.into_iter().map(|(tool, entry)| (tool, ToolRules::new(entry))).collect();
-    let (agents, tools) = (agents.into(), tools.into());
-    Ok(RegistrySnapshot { version, digest, validity, agents, tools, servers, revoked, revoked_before })
+    let tools = tools.map(ToolRules::new);
+    let id = Arc::new(SnapshotId { version, digest });
+    Ok(RegistrySnapshot { id, validity, agents, tools, servers, revoked, revoked_before })
 }
 
 /// Verifies, then raises the mark: only for a registry that passed every check, and only from the mark that it was

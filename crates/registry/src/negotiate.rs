@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use countersign_core::{AgentId, Millis, OutputTag, SessionId, Timestamp, ToolId};
 
@@ -153,8 +154,8 @@ impl RegistryView {
         now: Timestamp,
     ) -> Result<SessionContract, NegotiateError> {
         let entry = self.agent(&request.agent, now)?;
-        let tools = choose(&request.tools, entry.tools()).map_err(NegotiateError::ToolNotListed)?;
-        let tags = choose(&request.tags, entry.output_tags()).map_err(NegotiateError::TagNotListed)?;
+        let tools = choose(&request.tools, entry.shared_tools()).map_err(NegotiateError::ToolNotListed)?;
+        let tags = choose(&request.tags, entry.shared_tags()).map_err(NegotiateError::TagNotListed)?;
         let expires = now.saturating_add(lifetime(request.ttl, entry)?);
         Ok(self.contract(request, Vec::new(), tools, tags, now, expires))
     }
@@ -182,8 +183,8 @@ impl RegistryView {
         let entry = self.agent(&request.agent, now)?;
         let open_tool = |tool: &&ToolId| parent.discloses(tool) && above.lists(tool);
         let open_tag = |tag: &&OutputTag| parent.tags().contains(*tag) && above.output_tags().contains(*tag);
-        let open_tools = entry.tools().iter().filter(open_tool).cloned().collect();
-        let open_tags = entry.output_tags().iter().filter(open_tag).cloned().collect();
+        let open_tools = Arc::new(entry.tools().iter().filter(open_tool).cloned().collect());
+        let open_tags = Arc::new(entry.output_tags().iter().filter(open_tag).cloned().collect());
         let tools = choose(&request.tools, &open_tools).map_err(NegotiateError::ToolNotListed)?;
         let tags = choose(&request.tags, &open_tags).map_err(NegotiateError::TagNotListed)?;
         let expires = now.saturating_add(lifetime(request.ttl, entry)?).min(parent.expires());
@@ -195,19 +196,18 @@ impl RegistryView {
         &self,
         request: &NegotiationRequest,
         ancestors: Vec<AgentId>,
-        tools: BTreeSet<ToolId>,
-        tags: BTreeSet<OutputTag>,
+        tools: Arc<BTreeSet<ToolId>>,
+        tags: Arc<BTreeSet<OutputTag>>,
         issued: Timestamp,
         expires: Timestamp,
     ) -> SessionContract {
         SessionContract {
             session: request.session.clone(),
             agent: request.agent.clone(),
-            ancestors,
+            ancestors: ancestors.into(),
             tools,
             tags,
-            registry_version: self.snapshot().version(),
-            registry_digest: self.snapshot().digest(),
+            registry: Arc::clone(&self.snapshot().id),
             issued,
             expires,
         }
@@ -215,12 +215,13 @@ impl RegistryView {
 }
 
 /// Returns the requested items, or the first unlisted one as the error.
-fn choose<T: Ord + Clone>(wanted: &Wanted<T>, listed: &BTreeSet<T>) -> Result<BTreeSet<T>, T> {
+fn choose<T: Ord + Clone>(wanted: &Wanted<T>, listed: &Arc<BTreeSet<T>>) -> Result<Arc<BTreeSet<T>>, T> {
     match wanted {
-        Wanted::All => Ok(listed.clone()),
+        Wanted::All => Ok(Arc::clone(listed)),
         Wanted::These(names) => match names.iter().find(|name| !listed.contains(*name)) {
             Some(unlisted) => Err(unlisted.clone()),
-            None => Ok(names.clone()),
+            None if names == &**listed => Ok(Arc::clone(listed)),
+            None => Ok(Arc::new(names.clone())),
         },
     }
 }

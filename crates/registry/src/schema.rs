@@ -1,5 +1,5 @@
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::args_error::ArgsError;
 use crate::args_json::{ArgsJson, ArgsNode};
 use crate::content::{ContentError, ContentProblem};
+use crate::fields::canonical;
 use crate::place::ArgPlace;
 use crate::plain_schema::PlainSchema;
 use crate::schema_bounds::{Expansion, check_expansion};
@@ -64,7 +65,9 @@ const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
 /// only under schemas without recursion, and only in small arguments.
 #[derive(Clone)]
 pub(crate) struct ArgsSchema {
-    source: Value,
+    source: Arc<Value>,
+    /// Canonical JSON of the source.
+    canonical: Arc<str>,
     compiled: Arc<Validator<ArgsJson>>,
     /// Decides as `compiled` does, if the schema has this form.
     plain: Option<Arc<PlainSchema>>,
@@ -74,17 +77,23 @@ pub(crate) struct ArgsSchema {
 /// Compiled schemas by their text. The tools of a registry often have equal ones, and compiling costs more than all the
 /// rest of an entry.
 #[derive(Default)]
-pub(crate) struct CompiledSchemas(HashMap<String, ArgsSchema>);
+pub(crate) struct CompiledSchemas {
+    compiled: HashMap<String, ArgsSchema>,
+    /// Buffer for the text of a schema.
+    text: String,
+}
 
 impl CompiledSchemas {
     /// As [`ArgsSchema::compile`], for a schema that the reader has read: it has no more levels than a payload.
     pub(crate) fn compile(&mut self, source: Value) -> Result<ArgsSchema, ContentError> {
-        let text = source.to_string();
-        if let Some(compiled) = self.0.get(&text) {
+        self.text.clear();
+        // Writing to a `String` cannot fail.
+        let _ = write!(self.text, "{source}");
+        if let Some(compiled) = self.compiled.get(&self.text) {
             return Ok(compiled.clone());
         }
         let compiled = ArgsSchema::compile(source)?;
-        self.0.insert(text, compiled.clone());
+        self.compiled.insert(self.text.clone(), compiled.clone());
         Ok(compiled)
     }
 }
@@ -110,7 +119,8 @@ impl ArgsSchema {
             return Err(ContentError::new("/$schema", ContentProblem::SchemaReference));
         }
         let plain = PlainSchema::compile(&source, compiled.draft()).map(Arc::new);
-        Ok(Self { source, compiled: Arc::new(compiled), plain, size })
+        let (canonical, compiled) = (canonical(&source)?.as_str().into(), Arc::new(compiled));
+        Ok(Self { source: Arc::new(source), canonical, compiled, plain, size })
     }
 
     #[cfg(test)]
@@ -118,14 +128,19 @@ impl ArgsSchema {
         self.plain.is_some()
     }
 
-    pub(crate) const fn source(&self) -> &Value {
+    pub(crate) fn source(&self) -> &Value {
         &self.source
+    }
+
+    /// Canonical JSON of the schema.
+    pub(crate) fn canonical(&self) -> &str {
+        &self.canonical
     }
 
     /// Formats in the schema that the evaluator does not check under this draft.
     pub(crate) fn unchecked_formats(&self) -> BTreeSet<&str> {
         let mut formats = BTreeSet::new();
-        let mut waiting = vec![&self.source];
+        let mut waiting = vec![&*self.source];
         while let Some(value) = waiting.pop() {
             match value {
                 Value::Object(members) => {
@@ -244,7 +259,7 @@ impl ArgsSchema {
     fn fillings(&self) -> impl Iterator<Item = Value> {
         let plain = [json!(null), json!(true), json!(0), json!(1), json!("a"), json!([]), json!({})];
         let mut named = Vec::new();
-        let mut waiting = vec![&self.source];
+        let mut waiting = vec![&*self.source];
         while let Some(value) = waiting.pop() {
             if let Value::Object(members) = value {
                 named.extend(members.get("const"));

@@ -1,9 +1,10 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::Hash;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use countersign_core::{AgentId, Digest, KeyId, Millis, ServerName, Timestamp, ToolId};
 
 use crate::agent_entry::AgentEntry;
+use crate::entry_index::EntryIndex;
 use crate::mark::Mark;
 use crate::revoked::Revoked;
 use crate::server_entry::ServerEntry;
@@ -57,24 +58,12 @@ impl Validity {
     }
 }
 
-/// Entries in the order of their ids. A look-up costs the same in a registry of any size.
-#[derive(Debug)]
-pub(crate) struct EntryIndex<K, V> {
-    list: Vec<V>,
-    places: HashMap<K, usize>,
-}
-
-impl<K: Hash + Eq, V> EntryIndex<K, V> {
-    fn get(&self, id: &K) -> Option<&V> {
-        self.places.get(id).and_then(|place| self.list.get(*place))
-    }
-}
-
-impl<K: Hash + Eq, V> From<BTreeMap<K, V>> for EntryIndex<K, V> {
-    fn from(entries: BTreeMap<K, V>) -> Self {
-        let (ids, list): (Vec<K>, Vec<V>) = entries.into_iter().unzip();
-        Self { list, places: ids.into_iter().zip(0..).collect() }
-    }
+/// Version and digest of a snapshot. The contracts that were negotiated under it share them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotId {
+    pub(crate) version: u64,
+    /// Digest of the exact signed bytes.
+    pub(crate) digest: Digest,
 }
 
 /// One version of the registry, with verified signatures, version, age and content.
@@ -83,8 +72,7 @@ impl<K: Hash + Eq, V> From<BTreeMap<K, V>> for EntryIndex<K, V> {
 /// Look-ups borrow and do not allocate.
 #[derive(Debug)]
 pub struct RegistrySnapshot {
-    pub(crate) version: u64,
-    pub(crate) digest: Digest,
+    pub(crate) id: Arc<SnapshotId>,
     pub(crate) validity: Validity,
     pub(crate) agents: EntryIndex<AgentId, AgentEntry>,
     pub(crate) tools: EntryIndex<ToolId, ToolRules>,
@@ -96,14 +84,14 @@ pub struct RegistrySnapshot {
 impl RegistrySnapshot {
     /// The version.
     #[must_use]
-    pub const fn version(&self) -> u64 {
-        self.version
+    pub fn version(&self) -> u64 {
+        self.id.version
     }
 
     /// Digest of the exact signed bytes.
     #[must_use]
-    pub const fn digest(&self) -> Digest {
-        self.digest
+    pub fn digest(&self) -> Digest {
+        self.id.digest
     }
 
     /// Time of issue.
@@ -153,13 +141,13 @@ impl RegistrySnapshot {
     /// Agent entries, ordered by id.
     #[must_use]
     pub fn agents(&self) -> impl ExactSizeIterator<Item = &AgentEntry> {
-        self.agents.list.iter()
+        self.agents.entries().iter()
     }
 
     /// Tool rules, ordered by id.
     #[must_use]
     pub fn tools(&self) -> impl ExactSizeIterator<Item = &ToolRules> {
-        self.tools.list.iter()
+        self.tools.entries().iter()
     }
 
     /// Revocations.
@@ -189,6 +177,6 @@ impl RegistrySnapshot {
     /// Mark after this snapshot, with every key that it or an earlier one revoked.
     pub(crate) fn mark(&self) -> Mark {
         let keys = self.revoked.keys.union(&self.revoked_before).cloned().collect();
-        Mark::new(self.version, self.digest, keys)
+        Mark::new(self.version(), self.digest(), keys)
     }
 }

@@ -8,7 +8,7 @@ use crate::args_error::ArgsError;
 use crate::constraint::Constraint;
 use crate::content::{ContentError, ContentProblem};
 use crate::definition::ListedTool;
-use crate::fields::{check_count, distinct, fingerprint, present};
+use crate::fields::{CanonicalEntry, check_count, distinct, present};
 use crate::limits::Limits;
 use crate::place::ArgPlace;
 use crate::rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule};
@@ -115,7 +115,7 @@ impl ToolEntry {
 
     /// JSON Schema of the arguments.
     #[must_use]
-    pub const fn args_schema(&self) -> &Value {
+    pub fn args_schema(&self) -> &Value {
         self.schema.source()
     }
 
@@ -145,6 +145,30 @@ impl ToolEntry {
 
     pub(crate) const fn schema(&self) -> &ArgsSchema {
         &self.schema
+    }
+
+    fn canonical(&self) -> Result<CanonicalEntry, ContentError> {
+        let mut text = CanonicalEntry::new()
+            .plain("approval", &self.approval)?
+            .written("args_schema", self.schema.canonical());
+        if let Some(listed) = &self.as_listed {
+            text = text.any("as_listed", listed)?;
+        }
+        text = text.plain("ask", &self.ask)?;
+        text = if self.constraints.is_empty() {
+            text.written("constraints", "[]")
+        } else {
+            text.any("constraints", &self.constraints)?
+        };
+        text = text.plain("data_args", &self.data_args)?;
+        if let Some(definition) = &self.definition {
+            text = text.plain("definition", definition)?;
+        }
+        text = text.plain("evidence", &self.evidence)?.plain("impact", &self.impact)?;
+        if !self.limits.is_none() {
+            text = text.any("limits", &self.limits)?;
+        }
+        text.plain("name", self.tool.name())?.plain("plan", &self.plan)?.plain("server", self.tool.server())
     }
 }
 
@@ -275,7 +299,7 @@ impl ToolEntryBuilder {
             limits: self.limits,
             fingerprint: Digest::from_bytes([0; 32]),
         };
-        entry.fingerprint = fingerprint("countersign/tool-entry-1", &entry)?;
+        entry.fingerprint = entry.canonical()?.fingerprint("countersign/tool-entry-1");
         Ok(entry)
     }
 }

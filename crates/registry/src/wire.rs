@@ -1,5 +1,7 @@
+use std::collections::BTreeMap;
+
 use countersign_canonical_json::{Canonical, Recipe, ValueRef, read};
-use countersign_core::Timestamp;
+use countersign_core::{AgentId, ServerName, Timestamp, ToolId};
 use countersign_keys::SigningKey;
 use countersign_keys::dsse::Envelope;
 use serde::Deserialize as _;
@@ -7,11 +9,12 @@ use serde::Deserialize as _;
 use crate::agent_entry::{AgentEntry, AgentFields};
 use crate::content::{ContentError, ContentProblem};
 use crate::draft::{DraftError, MAX_ENTRIES, RegistryDraft};
+use crate::entry_index::EntryIndex;
 use crate::fields::{check_count, json_limits, present};
 use crate::revoked::{Revoked, RevokedFields};
 use crate::schema::CompiledSchemas;
 use crate::server_entry::ServerEntry;
-use crate::tool_entry::ToolEntryBuilder;
+use crate::tool_entry::{ToolEntry, ToolEntryBuilder};
 
 /// Payload type that a registry is signed under.
 pub const PAYLOAD_TYPE: &str = "application/vnd.countersign.registry+json";
@@ -61,6 +64,58 @@ impl WireRegistry {
     }
 }
 
+/// Entries of a registry, each checked, in the order of their ids. Names may still look alike.
+pub(crate) struct RegistryContent {
+    pub(crate) version: u64,
+    pub(crate) agents: EntryIndex<AgentId, AgentEntry>,
+    pub(crate) tools: EntryIndex<ToolId, ToolEntry>,
+    pub(crate) servers: BTreeMap<ServerName, ServerEntry>,
+    pub(crate) revoked: Revoked,
+}
+
+impl RegistryContent {
+    pub(crate) fn from_wire(wire: WireRegistry) -> Result<Self, ContentError> {
+        let version = RegistryDraft::new(wire.version)?.version();
+        check_count("/tools", "tools", wire.tools.len(), MAX_ENTRIES)?;
+        check_count("/agents", "agents", wire.agents.len(), MAX_ENTRIES)?;
+        let (mut tools, mut schemas) =
+            (EntryIndex::with_room_for(wire.tools.len()), CompiledSchemas::default());
+        for (index, fields) in wire.tools.into_iter().enumerate() {
+            let place = || format!("/tools/{index}");
+            let built = fields.build_with(|schema| schemas.compile(schema));
+            let entry: ToolEntry = built.map_err(|error| error.beneath(&place()))?;
+            if !tools.add(entry.tool().clone(), entry) {
+                return Err(ContentError::new(place(), ContentProblem::Duplicate));
+            }
+        }
+        let mut agents = EntryIndex::with_room_for(wire.agents.len());
+        for (index, fields) in wire.agents.into_iter().enumerate() {
+            let place = || format!("/agents/{index}");
+            let entry = AgentEntry::try_from(fields).map_err(|error| error.beneath(&place()))?;
+            if let Some(tool) = entry.tools().iter().find(|tool| !tools.contains(tool)) {
+                let unknown = ContentProblem::UnknownTool(tool.clone());
+                return Err(ContentError::new(format!("{}/tools", place()), unknown));
+            }
+            if !agents.add(entry.agent().clone(), entry) {
+                return Err(ContentError::new(place(), ContentProblem::Duplicate));
+            }
+        }
+        check_count("/servers", "servers", wire.servers.len(), MAX_ENTRIES)?;
+        let mut servers = BTreeMap::new();
+        for (index, entry) in wire.servers.into_iter().enumerate() {
+            let place = format!("/servers/{index}");
+            entry.check().map_err(|error| error.beneath(&place))?;
+            if servers.insert(entry.server().clone(), entry).is_some() {
+                return Err(ContentError::new(place, ContentProblem::Duplicate));
+            }
+        }
+        let revoked = Revoked::try_from(wire.revoked).map_err(|error| error.beneath("/revoked"))?;
+        agents.sort(AgentEntry::agent);
+        tools.sort(ToolEntry::tool);
+        Ok(Self { version, agents, tools, servers, revoked })
+    }
+}
+
 impl RegistryDraft {
     /// Reads a draft in the format of [`draft_schema`].
     ///
@@ -76,35 +131,12 @@ impl RegistryDraft {
         Ok(Self::from_wire(wire)?)
     }
 
-    pub(crate) fn from_wire(wire: WireRegistry) -> Result<Self, ContentError> {
-        let (mut draft, mut schemas) = (Self::new(wire.version)?, CompiledSchemas::default());
-        check_count("/tools", "tools", wire.tools.len(), MAX_ENTRIES)?;
-        check_count("/agents", "agents", wire.agents.len(), MAX_ENTRIES)?;
-        for (index, fields) in wire.tools.into_iter().enumerate() {
-            let place = format!("/tools/{index}");
-            let built = fields.build_with(|schema| schemas.compile(schema));
-            let entry = built.map_err(|error| error.beneath(&place))?;
-            if draft.tools.insert(entry.tool().clone(), entry).is_some() {
-                return Err(ContentError::new(place, ContentProblem::Duplicate));
-            }
-        }
-        for (index, fields) in wire.agents.into_iter().enumerate() {
-            let place = format!("/agents/{index}");
-            let entry = AgentEntry::try_from(fields).map_err(|error| error.beneath(&place))?;
-            draft.check_tools_of(&entry).map_err(|error| error.beneath(&place))?;
-            if draft.agents.insert(entry.agent().clone(), entry).is_some() {
-                return Err(ContentError::new(place, ContentProblem::Duplicate));
-            }
-        }
-        check_count("/servers", "servers", wire.servers.len(), MAX_ENTRIES)?;
-        for (index, entry) in wire.servers.into_iter().enumerate() {
-            let place = format!("/servers/{index}");
-            entry.check().map_err(|error| error.beneath(&place))?;
-            if draft.servers.insert(entry.server().clone(), entry).is_some() {
-                return Err(ContentError::new(place, ContentProblem::Duplicate));
-            }
-        }
-        draft.revoked = Revoked::try_from(wire.revoked).map_err(|error| error.beneath("/revoked"))?;
+    fn from_wire(wire: WireRegistry) -> Result<Self, ContentError> {
+        let RegistryContent { version, agents, tools, servers, revoked } = RegistryContent::from_wire(wire)?;
+        let mut draft = Self { servers, revoked, ..Self::new(version)? };
+        let (agents, tools) = (agents.into_entries().into_iter(), tools.into_entries().into_iter());
+        draft.agents = agents.map(|entry| (entry.agent().clone(), entry)).collect();
+        draft.tools = tools.map(|entry| (entry.tool().clone(), entry)).collect();
         draft.agents.keys().try_for_each(|agent| draft.names.add_agent(agent))?;
         draft.tools.keys().try_for_each(|tool| draft.names.add_tool(tool))?;
         Ok(draft)

@@ -80,7 +80,7 @@ pub(crate) fn decide<'g>(
     let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &recorder.rows, &names))?;
     // why: only now, so that a call of an agent that may not call, or of an undisclosed tool, costs the same whatever
     // its arguments are.
-    let parsed = steps.take(GateStep::Read, read_call(deciding))?;
+    let parsed = steps.take(GateStep::Read, read_call(deciding, progress.plan.get()))?;
     deciding.findings.definition = progress.definition(&tool);
     steps.take(GateStep::Definition, check_definition(rules, deciding.findings.definition))?;
     deciding.findings.note_values(&terms.recorded, &tool, &parsed.args);

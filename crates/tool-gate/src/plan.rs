@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use countersign_committed_plan::{
-    PlanBreach, PlanContext, PlanContract, PlanRoot, PlannedCall, StepCall, StepRun, VerifiedTrace,
+    PlanBreach, PlanContext, PlanContract, PlanError, PlanLimits, PlanRoot, PlannedCall, StepCall, StepProof,
+    StepRun, VerifiedTrace,
 };
 use parking_lot::Mutex;
 
@@ -17,7 +18,8 @@ use crate::rejection::Refusal;
 /// A plan that the gate enforces. A gate that has one never loses it.
 #[derive(Debug)]
 pub(crate) struct RunningPlan {
-    state: Mutex<PlanState>,
+    /// Boxed, since most sessions have no plan.
+    parts: Box<PlanParts>,
 }
 
 /// Result of a halt.
@@ -33,6 +35,37 @@ pub(crate) enum Halting {
 /// Breach reason: the host halted the plan.
 const BY_HOST: &str = "by-host";
 
+#[derive(Debug)]
+struct PlanParts {
+    state: Mutex<PlanState>,
+    /// The proof that was read last. A step can have many calls, each with the same proof.
+    proof: Mutex<Option<Arc<ReadProof>>>,
+}
+
+/// A proof as it was sent, and as it was read.
+#[derive(Debug)]
+pub(crate) struct ReadProof {
+    text: Box<[u8]>,
+    pub(crate) proof: StepProof,
+}
+
+/// Longest proof that is kept, in bytes.
+const MAX_KEPT_PROOF: usize = 16 << 10;
+
+/// Reads the proof of a step, unless it is the one that was read last for this plan.
+pub(crate) fn read_proof(plan: Option<&RunningPlan>, json: &[u8]) -> Result<Arc<ReadProof>, PlanError> {
+    let last = plan.and_then(|plan| plan.parts.proof.lock().clone());
+    if let Some(last) = last.filter(|last| *last.text == *json) {
+        return Ok(last);
+    }
+    let proof = StepProof::from_json(json, &PlanLimits::default())?;
+    let read = Arc::new(ReadProof { text: json.into(), proof });
+    if let (Some(plan), 0..=MAX_KEPT_PROOF) = (plan, json.len()) {
+        *plan.parts.proof.lock() = Some(Arc::clone(&read));
+    }
+    Ok(read)
+}
+
 /// Root, approval and position change together.
 #[derive(Debug)]
 struct PlanState {
@@ -43,15 +76,16 @@ struct PlanState {
 
 impl RunningPlan {
     pub(crate) fn new(root: PlanRoot, approval: Option<SpentPlanApproval>, walk: PlanWalk) -> Self {
-        Self { state: Mutex::new(PlanState { root, approval: approval.map(Arc::new), walk }) }
+        let state = Mutex::new(PlanState { root, approval: approval.map(Arc::new), walk });
+        Self { parts: Box::new(PlanParts { state, proof: Mutex::default() }) }
     }
 
     pub(crate) fn root(&self) -> PlanRoot {
-        self.state.lock().root
+        self.parts.state.lock().root
     }
 
     pub(crate) fn position(&self) -> Option<u64> {
-        self.state.lock().walk.position()
+        self.parts.state.lock().walk.position()
     }
 
     /// Acquires the step of a call that is the plan's next one. A breach takes effect here, before any later check.
@@ -61,7 +95,7 @@ impl RunningPlan {
         contract: &dyn PlanContract,
         findings: &mut Findings,
     ) -> Result<HeldStep<'_>, Refusal> {
-        let mut state = self.state.lock();
+        let mut state = self.parts.state.lock();
         findings.note_plan(state.root);
         let planned = match state.walk.check(call, contract) {
             Ok(planned) => planned,
@@ -88,7 +122,7 @@ impl RunningPlan {
         if plan.header().amends().is_none() {
             return Err(StartPlanError::Started);
         }
-        self.state.lock().walk.can_amend(plan, context)
+        self.parts.state.lock().walk.can_amend(plan, context)
     }
 
     /// Acquires the turn for an amendment while its approval is verified and spent and the amendment is recorded.
@@ -97,20 +131,20 @@ impl RunningPlan {
         plan: OfferedCommit,
         context: &PlanContext,
     ) -> Result<HeldAmendment<'_>, StartPlanError> {
-        let planned = self.state.lock().walk.check_amendment(plan, context)?;
+        let planned = self.parts.state.lock().walk.check_amendment(plan, context)?;
         Ok(HeldAmendment { plan: self, planned: Some(planned) })
     }
 
     /// Keeps a step's result for the trace. The cursor knows its own runs, so it cannot refuse one.
     pub(crate) fn observe(&self, step: AcceptedStep, observation: Vec<u8>, record: u64) {
-        if let (Some(run), PlanWalk::Whole(cursor)) = (step.run, &mut self.state.lock().walk) {
+        if let (Some(run), PlanWalk::Whole(cursor)) = (step.run, &mut self.parts.state.lock().walk) {
             let _known = cursor.observe(run, observation, record);
         }
     }
 
     /// Halts the plan at any point: a call or amendment that holds the turn now is not kept.
     pub(crate) fn halt(&self) -> Halting {
-        let mut state = self.state.lock();
+        let mut state = self.parts.state.lock();
         match state.walk.halt(BY_HOST) {
             Some(Ok(())) => Halting::Halted(state.root),
             Some(Err(_)) => Halting::Before,
@@ -119,7 +153,7 @@ impl RunningPlan {
     }
 
     pub(crate) fn finish(&self) -> Result<VerifiedTrace<Vec<u8>>, FinishPlanError> {
-        let mut state = self.state.lock();
+        let mut state = self.parts.state.lock();
         match &state.walk {
             PlanWalk::Whole(cursor) => cursor.is_complete()?,
             PlanWalk::Root(_) => return Err(FinishPlanError::RootOnly),
@@ -170,7 +204,7 @@ impl HeldStep<'_> {
     pub(crate) fn keep(mut self) -> Result<AcceptedStep, RejectionCode> {
         let planned = self.planned.take().ok_or(RejectionCode::Internal)?;
         let index = planned.index();
-        let run = self.plan.state.lock().walk.accept(planned).map_err(|breach| breach_code(&breach))?;
+        let run = self.plan.parts.state.lock().walk.accept(planned).map_err(|breach| breach_code(&breach))?;
         Ok(AcceptedStep { index, run })
     }
 }
@@ -178,7 +212,7 @@ impl HeldStep<'_> {
 impl Drop for HeldStep<'_> {
     fn drop(&mut self) {
         if let Some(planned) = self.planned.take() {
-            self.plan.state.lock().walk.give_back(planned);
+            self.plan.parts.state.lock().walk.give_back(planned);
         }
     }
 }
@@ -196,7 +230,7 @@ impl HeldAmendment<'_> {
     pub(crate) fn keep(mut self, approval: Option<SpentPlanApproval>) -> Result<(), StartPlanError> {
         let approval = approval.ok_or(RejectionCode::Internal)?;
         let planned = self.planned.take().ok_or(RejectionCode::Internal)?;
-        let mut state = self.plan.state.lock();
+        let mut state = self.plan.parts.state.lock();
         let root = state.walk.accept_amendment(planned)?;
         (state.root, state.approval) = (root, Some(Arc::new(approval)));
         Ok(())
@@ -206,7 +240,7 @@ impl HeldAmendment<'_> {
 impl Drop for HeldAmendment<'_> {
     fn drop(&mut self) {
         if let Some(planned) = self.planned.take() {
-            self.plan.state.lock().walk.give_back_amendment(planned);
+            self.plan.parts.state.lock().walk.give_back_amendment(planned);
         }
     }
 }

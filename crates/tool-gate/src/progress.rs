@@ -18,7 +18,11 @@ pub(crate) struct GateProgress {
     /// Held during a renewal.
     pub(crate) renewing: Mutex<()>,
     pub(crate) usage: Usage,
-    definitions: RwLock<BTreeMap<ToolId, Digest>>,
+    #[expect(
+        clippy::box_collection,
+        reason = "most sessions have no definition, and an empty map takes three times as much"
+    )]
+    definitions: RwLock<Option<Box<BTreeMap<ToolId, Digest>>>>,
     pub(crate) plan: OnceLock<RunningPlan>,
     /// Held while a plan is started or amended.
     pub(crate) changing_plan: Mutex<()>,
@@ -75,7 +79,7 @@ impl GateProgress {
             in_force: ArcSwap::from_pointee(in_force),
             renewing: Mutex::new(()),
             usage: Usage::default(),
-            definitions: RwLock::new(definitions),
+            definitions: RwLock::new((!definitions.is_empty()).then(|| Box::new(definitions))),
             plan: OnceLock::new(),
             changing_plan: Mutex::new(()),
             next_call: AtomicU64::new(1),
@@ -93,25 +97,29 @@ impl GateProgress {
     pub(crate) fn replace_terms(&self, in_force: InForce) {
         // why: under the lock, so that no definition is noted by the old contract afterwards.
         let mut definitions = self.definitions.write();
-        definitions.retain(|tool, _| in_force.contract.discloses(tool));
+        if let Some(definitions) = &mut *definitions {
+            definitions.retain(|tool, _| in_force.contract.discloses(tool));
+        }
         self.in_force.store(Arc::new(in_force));
     }
 
     /// Returns a tool's definition as the host noted it last.
     pub(crate) fn definition(&self, tool: &ToolId) -> Option<Digest> {
-        self.definitions.read().get(tool).copied()
+        self.definitions.read().as_ref()?.get(tool).copied()
     }
 
     /// Notes a tool's definition, if the contract discloses the tool.
     pub(crate) fn note_definition(&self, tool: &ToolId, definition: Digest) {
         let mut definitions = self.definitions.write();
         if self.in_force().contract.discloses(tool) {
-            definitions.insert(tool.clone(), definition);
+            definitions.get_or_insert_default().insert(tool.clone(), definition);
         }
     }
 
     pub(crate) fn forget_definition(&self, tool: &ToolId) {
-        self.definitions.write().remove(tool);
+        if let Some(definitions) = &mut *self.definitions.write() {
+            definitions.remove(tool);
+        }
     }
 
     /// Returns the number of the next call without an id.

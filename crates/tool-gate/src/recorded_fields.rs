@@ -30,7 +30,11 @@ const MAX_FIELDS: usize = 16;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecordedFields(BTreeMap<ToolId, Vec<String>>);
+#[expect(
+    clippy::box_collection,
+    reason = "most sessions record no field, and an empty map takes three times as much"
+)]
+pub struct RecordedFields(Option<Box<BTreeMap<ToolId, Vec<String>>>>);
 
 /// Why a field cannot be recorded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +73,7 @@ impl RecordedFields {
     /// Builds an empty list, which records no values.
     #[must_use]
     pub const fn new() -> Self {
-        Self(BTreeMap::new())
+        Self(None)
     }
 
     /// Adds the value to which a JSON Pointer (RFC 6901) leads in the arguments of `tool`. The empty pointer leads to
@@ -81,7 +85,7 @@ impl RecordedFields {
         if !is_pointer(pointer) {
             return Err(RecordedFieldsError::Pointer);
         }
-        let fields = self.0.entry(tool).or_default();
+        let fields = self.0.get_or_insert_default().entry(tool).or_default();
         if fields.iter().any(|field| field == pointer) {
             return Err(RecordedFieldsError::Twice);
         }
@@ -98,7 +102,8 @@ impl RecordedFields {
     /// [`RecordedFieldsError::UnknownTool`].
     pub fn check(&self, registry: &CapabilityRegistry) -> Result<(), RecordedFieldsError> {
         let view = registry.view();
-        match self.0.keys().find(|tool| view.snapshot().tool(tool).is_none()) {
+        match self.0.iter().flat_map(|fields| fields.keys()).find(|tool| view.snapshot().tool(tool).is_none())
+        {
             Some(unknown) => Err(RecordedFieldsError::UnknownTool(unknown.clone())),
             None => Ok(()),
         }
@@ -106,7 +111,9 @@ impl RecordedFields {
 
     /// Returns the values of these arguments that are recorded.
     pub(crate) fn values(&self, tool: &ToolId, args: &Canonical) -> RecordedValues {
-        let Some(fields) = self.0.get(tool) else { return RecordedValues::default() };
+        let Some(fields) = self.0.as_ref().and_then(|fields| fields.get(tool)) else {
+            return RecordedValues::default();
+        };
         let found = fields
             .iter()
             .filter_map(|pointer| Some((pointer, args.value().pointer(pointer)?.canonical_text())));

@@ -7,7 +7,7 @@ use countersign_audit_log::{
     RefusedRecord, RefusedRow,
 };
 use countersign_core::{AgentId, Clock, SessionId, Timestamp};
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 
 use crate::metrics::Summed;
 
@@ -85,7 +85,7 @@ pub struct Refusals {
     /// Whether a sum waits or is being recorded. Written under the lock of `sums`; cleared only under that of `writing`,
     /// too.
     has_sum: AtomicBool,
-    sums: Mutex<Sums>,
+    sums: Mutex<Option<Box<Sums>>>,
     /// Held while a sum is recorded: an entry that follows the sum is recorded after it.
     writing: Mutex<()>,
 }
@@ -174,6 +174,18 @@ impl Refusals {
         self
     }
 
+    /// Builds the sums of the session's refused messages that are not calls, with the same record and clock.
+    pub(crate) fn of_messages(&self, session: SessionId, rate: RefusalRate) -> Self {
+        let mut messages = Self::new(Arc::clone(&self.sink), session, None, rate);
+        messages.clock.clone_from(&self.clock);
+        messages
+    }
+
+    /// The record in which the sums are recorded.
+    pub(crate) fn sink(&self) -> &dyn AuditSink {
+        &*self.sink
+    }
+
     /// Counts each refusal that is added to a sum.
     #[must_use]
     pub(crate) fn counted_by(mut self, summed: Summed) -> Self {
@@ -190,7 +202,7 @@ impl Refusals {
     /// As [`takes`](Self::takes), by a reading of the clock that was made for this refusal.
     pub(crate) fn takes_at(&self, reading: u64) -> bool {
         self.latest.store(reading, Ordering::SeqCst);
-        self.sums.lock().bucket.takes(self.rate, reading, 1)
+        self.sums().bucket.takes(self.rate, reading, 1)
     }
 
     /// Returns `true` if a refusal that asks a person for an approval gets an entry of its own. Those have a bucket of
@@ -199,7 +211,7 @@ impl Refusals {
     #[must_use]
     pub fn takes_question(&self, now: Timestamp) -> bool {
         let now = self.reading(now);
-        self.sums.lock().questions.takes(self.rate, now, 1)
+        self.sums().questions.takes(self.rate, now, 1)
     }
 
     /// Adds a refusal to the sum. `made_up` is a name that no registry lists.
@@ -210,7 +222,7 @@ impl Refusals {
     fn add_row(&self, now: Timestamp, row: RefusedRow, made_up: Option<MadeUp<'_>>) {
         self.summed.count();
         let reading = self.reading(now);
-        let mut sums = self.sums.lock();
+        let mut sums = self.sums();
         self.has_sum.store(true, Ordering::SeqCst);
         let Sums { sum, failed, number, due, names, .. } = &mut *sums;
         let sum = sum.get_or_insert_with(|| {
@@ -259,7 +271,7 @@ impl Refusals {
             return false;
         }
         let now = self.reading(now);
-        self.sums.lock().is_due(now)
+        self.sums().is_due(now)
     }
 
     /// Records the sum, if there is one. If that fails, the sum is kept. A sum that is not due yet leaves out its tools
@@ -278,7 +290,7 @@ impl Refusals {
             self.record(failed, now)?;
         }
         self.take(now).map_or(Ok(()), |sum| self.record(sum, now))?;
-        let sums = self.sums.lock();
+        let sums = self.sums();
         // why: until here other threads wait, so that their entries follow the sum.
         self.has_sum.store(sums.sum.is_some() || sums.failed.is_some(), Ordering::SeqCst);
         Ok(())
@@ -292,21 +304,26 @@ impl Refusals {
         let result = recorded.unwrap_or(Err(AuditError::Poisoned)).map(drop);
         if let (Err(_), Record::Refused(sum)) = (&result, record) {
             let due = self.reading(now).saturating_add(RETRY_AFTER);
-            let mut sums = self.sums.lock();
+            let mut sums = self.sums();
             (sums.failed, sums.due) = (Some(sum), due);
         }
         result
     }
 
+    /// Locks the sums. They are made for the session's first refusal.
+    fn sums(&self) -> MappedMutexGuard<'_, Sums> {
+        MutexGuard::map(self.sums.lock(), |sums| &mut **sums.get_or_insert_default())
+    }
+
     /// Takes the sum whose recording failed.
     fn take_failed(&self) -> Option<RefusedRecord> {
-        self.sums.lock().failed.take()
+        self.sums().failed.take()
     }
 
     /// Takes the sum of the refusals since then.
     fn take(&self, now: Timestamp) -> Option<RefusedRecord> {
         let now = self.reading(now);
-        let mut sums = self.sums.lock();
+        let mut sums = self.sums();
         let is_due = sums.is_due(now);
         let mut sum = sums.sum.take()?;
         let rows = sum.rows.iter().filter(|row| row.tool.is_some()).count();
@@ -341,7 +358,7 @@ impl Sums {
 /// Records the remaining sum at the session's end.
 impl Drop for Refusals {
     fn drop(&mut self) {
-        let sums = self.sums.get_mut();
+        let Some(sums) = self.sums.get_mut() else { return };
         let end = sums.sum.as_ref().or(sums.failed.as_ref()).map(|sum| sum.to);
         if let Some(end) = end {
             // No caller is left to retry.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_audit_log::{AuditSink, Record, Signal, SignalRecord};
-use countersign_core::{AgentId, Clock, IdError, ServerName, SessionId, Timestamp, ToolId};
+use countersign_core::{Clock, IdError, ServerName, SessionId, Timestamp, ToolId};
 use countersign_registry::{CapabilityRegistry, SessionContract};
 use countersign_signals::{Probe, SignalRule};
 use parking_lot::Mutex;
@@ -29,24 +29,24 @@ pub(crate) struct Rows {
     pub(crate) session: Counts,
     agent: Followed,
     /// Agents of the sessions that led to this one.
-    ancestors: Vec<Followed>,
+    ancestors: Box<[Followed]>,
     /// The contract that the session began with. Its tools have rows of their own.
     opened: Arc<SessionContract>,
     pub(crate) used: UsedTools,
     /// Refusals without an entry of their own.
     pub(crate) refused: Refusals,
     signals: RaisedSignals,
-    /// The gate's record, which gets each change of an agent's standing.
-    sink: Arc<dyn AuditSink>,
-    clock: Arc<dyn Clock>,
 }
 
 /// Signals that this session's calls raised and that are not recorded yet.
+#[derive(Default)]
 struct RaisedSignals {
-    session: SessionId,
-    agent: AgentId,
     is_waiting: AtomicBool,
-    waiting: Mutex<VecDeque<SignalRecord>>,
+    #[expect(
+        clippy::box_collection,
+        reason = "most sessions raise no signal, and an empty list takes four times as much"
+    )]
+    waiting: Mutex<Option<Box<VecDeque<SignalRecord>>>>,
 }
 
 /// An agent's row, with the standing that this session's record shows.
@@ -75,24 +75,17 @@ impl Rows {
             agent.row.metrics.tool(tool);
         }
         let (session, of) = (contract.session().clone(), contract.agent().clone());
-        let refused = Refusals::new(Arc::clone(&sink), session, Some(of), rate)
-            .timed_by(Arc::clone(&clock))
+        let refused = Refusals::new(sink, session, Some(of), rate)
+            .timed_by(clock)
             .counted_by(agent.row.metrics.summed_calls());
-        let signals = RaisedSignals {
-            session: contract.session().clone(),
-            agent: contract.agent().clone(),
-            is_waiting: AtomicBool::new(false),
-            waiting: Mutex::default(),
-        };
         let (session, opened, used) = (Counts::in_one_part(), Arc::clone(contract), UsedTools::default());
-        Self { stats, session, agent, ancestors, opened, used, refused, signals, sink, clock }
+        let signals = RaisedSignals::default();
+        Self { stats, session, agent, ancestors, opened, used, refused, signals }
     }
 
     /// Returns sums of the session's refused messages that are not calls.
     pub(crate) fn refused_messages(&self, session: SessionId, rate: RefusalRate) -> Refusals {
-        Refusals::new(Arc::clone(&self.sink), session, None, rate)
-            .timed_by(Arc::clone(&self.clock))
-            .counted_by(self.agent.row.metrics.summed_messages())
+        self.refused.of_messages(session, rate).counted_by(self.agent.row.metrics.summed_messages())
     }
 
     /// Refuses while the agent, or one that led to its session, is quarantined: an agent must not act through another.
@@ -170,9 +163,9 @@ impl Rows {
             self.agent.row.metrics.unknown().count(refused);
         }
         if let Some((signal, rule)) = raised {
-            self.signals.raise(time, signal, &rule);
+            self.signals.raise(time, &self.opened, signal, &rule);
         }
-        self.signals.record(&*self.sink);
+        self.signals.record(self.refused.sink());
         if !self.agent.is_told() {
             // The alarm has just quarantined the agent, here or at another gate. A failure here is retried before the
             // next answer, which is a refusal either way.
@@ -188,10 +181,11 @@ impl Rows {
 }
 
 impl RaisedSignals {
-    fn raise(&self, time: Timestamp, signal: Signal, rule: &SignalRule) {
-        let (session, agent) = (self.session.clone(), self.agent.clone());
+    fn raise(&self, time: Timestamp, of: &SessionContract, signal: Signal, rule: &SignalRule) {
+        let (session, agent) = (of.session().clone(), of.agent().clone());
         let record = SignalRecord::new(time, session, agent, signal, rule.count(), rule.within());
         let mut waiting = self.waiting.lock();
+        let waiting = waiting.get_or_insert_default();
         if waiting.len() < MAX_WAITING {
             waiting.push_back(record);
         }
@@ -204,6 +198,7 @@ impl RaisedSignals {
             return;
         }
         let mut waiting = self.waiting.lock();
+        let waiting = waiting.get_or_insert_default();
         while let Some(signal) = waiting.front() {
             let record = Record::Signal(signal.clone());
             if !catch_unwind(AssertUnwindSafe(|| sink.record(&record).is_ok())).unwrap_or(false) {
@@ -239,7 +234,7 @@ impl Followed {
             let record = Record::Standing(change);
             // why: a replayed alarm is reset at a lift, and must not count earlier refusals after it.
             rows.refused.write(now).map_err(drop)?;
-            let recorded = catch_unwind(AssertUnwindSafe(|| rows.sink.record(&record).is_ok()));
+            let recorded = catch_unwind(AssertUnwindSafe(|| rows.refused.sink().record(&record).is_ok()));
             if !recorded.unwrap_or(false) {
                 return Err(());
             }

@@ -45,10 +45,11 @@ impl GateLimits {
     }
 }
 
-/// Terms under which approvals are verified, and the store in which they are spent.
-#[derive(Debug)]
+/// Terms under which approvals are verified, and the store in which they are spent. Clones share the keys: a host that opens
+/// many sessions of one run clones the settings.
+#[derive(Clone, Debug)]
 pub struct ApprovalSettings {
-    pub(crate) keys: RunKeys,
+    pub(crate) keys: Arc<RunKeys>,
     pub(crate) spent: Arc<dyn SpentTokens>,
     pub(crate) audience: Audience,
     pub(crate) verify: VerifyTerms,
@@ -58,8 +59,8 @@ impl ApprovalSettings {
     /// Takes the run's keys, the store of spent tokens, and this gate's name as tokens bind it. By default the clocks
     /// of approver and gate may differ by 5 seconds, and a token's lifetime is at most one hour.
     #[must_use]
-    pub fn new(keys: RunKeys, spent: Arc<dyn SpentTokens>, audience: Audience) -> Self {
-        Self { keys, spent, audience, verify: VerifyTerms::default() }
+    pub fn new(keys: impl Into<Arc<RunKeys>>, spent: Arc<dyn SpentTokens>, audience: Audience) -> Self {
+        Self { keys: keys.into(), spent, audience, verify: VerifyTerms::default() }
     }
 
     /// Copies the text that each decision clones.

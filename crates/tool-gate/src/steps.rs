@@ -1,14 +1,15 @@
 //! The checks of a call. Each step reads [`Deciding`], then refuses the call or returns the input of later steps.
 //! [`decide`](crate::decide::decide) holds their order.
 
+use std::sync::Arc;
+
 use countersign_canonical_json::Canonical;
-use countersign_committed_plan::StepProof;
 use countersign_core::{CallFacts, CallId, ServerName, Timestamp, ToolName};
 use countersign_registry::{RegistryView, ToolRules};
 
 use crate::call::ToolCall;
 use crate::findings::Findings;
-use crate::plan::HeldStep;
+use crate::plan::{HeldStep, ReadProof};
 use crate::terms::{GateTerms, InForce};
 
 pub(crate) mod approval;
@@ -45,7 +46,7 @@ pub(crate) struct ParsedCall {
     /// than PIC/1.0.
     pub(crate) reserved_proposal: Option<String>,
     /// Unverified proof of the plan's step.
-    pub(crate) proof: Option<StepProof>,
+    pub(crate) proof: Option<Arc<ReadProof>>,
 }
 
 /// A call to a disclosed tool, as far as steps 0 to 6 have read it.

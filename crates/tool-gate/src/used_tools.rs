@@ -1,3 +1,4 @@
+use std::mem;
 use std::sync::Arc;
 
 use countersign_audit_log::KnownTool;
@@ -9,7 +10,7 @@ use crate::metrics::AnswerMetrics;
 
 /// Tools that one session has used, by server and name. The contracts of the session bound their number.
 #[derive(Debug, Default)]
-pub(crate) struct UsedTools(RwLock<Vec<Arc<UsedTool>>>);
+pub(crate) struct UsedTools(RwLock<Box<[Arc<UsedTool>]>>);
 
 /// A tool that the session has used, with the rows in which its calls are counted.
 #[derive(Debug)]
@@ -52,7 +53,9 @@ impl UsedTools {
             Ok(place) => tools.get(place).map(Arc::clone).unwrap_or_else(|| Arc::new(tool)),
             Err(place) => {
                 let tool = Arc::new(tool);
-                tools.insert(place, Arc::clone(&tool));
+                let mut more = mem::take(&mut *tools).into_vec();
+                more.insert(place, Arc::clone(&tool));
+                *tools = more.into();
                 tool
             }
         }

@@ -1,3 +1,4 @@
+use std::hint::black_box;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use countersign_registry::{CapabilityRegistry, LoadOptions, MemoryHighWater, Neg
 use countersign_testing::{TestRegistry, TestTool, World};
 use countersign_tlog::note::KeyName;
 use countersign_tool_gate::{CallStats, ToolCall, ToolGate};
+use sha2::{Digest as _, Sha256};
 
 use crate::{Bound, Row, Sampling, Unit, interleave, pin_to_core, timed};
 
@@ -46,19 +48,27 @@ fn calls(gate: &ToolGate, times: u32) {
     }
 }
 
-/// Each gate makes this many calls in a thread on a core of its own; returns the time until the last is done.
-fn at_once(gates: &[ToolGate], times: u32) -> Duration {
-    let barrier = Barrier::new(gates.len() + 1);
+/// Work that shares nothing: SHA-256 of as many bytes as a call hashes, again and again.
+fn hashes(times: u32) {
+    let mut bytes = [7; 1_024];
+    for _ in 0..times {
+        let digest = Sha256::digest(bytes);
+        bytes[..digest.len()].copy_from_slice(&digest);
+    }
+    black_box(bytes);
+}
+
+/// Each worker does its work in a thread on a core of its own; returns the time until the last is done.
+fn at_once(workers: usize, work: impl Fn(usize) + Sync) -> Duration {
+    let barrier = Barrier::new(workers + 1);
     std::thread::scope(|scope| {
-        let workers: Vec<_> = gates
-            .iter()
-            .enumerate()
-            .map(|(at, gate)| {
-                let barrier = &barrier;
+        let workers: Vec<_> = (0..workers)
+            .map(|at| {
+                let (barrier, work) = (&barrier, &work);
                 scope.spawn(move || {
                     let _ = pin_to_core(at);
                     barrier.wait();
-                    calls(gate, times);
+                    work(at);
                 })
             })
             .collect();
@@ -68,12 +78,21 @@ fn at_once(gates: &[ToolGate], times: u32) -> Duration {
     })
 }
 
-/// How many times as many calls two threads make as one, in different sessions.
+/// How many times as many calls two threads make as one, in different sessions; and how many times as many hashes, which
+/// is all that this machine has to give.
 fn gain(sampling: Sampling, gates: &[ToolGate; 2]) -> crate::Rounds {
     let sampling = Sampling { samples: 3, target: Duration::from_nanos(1), ..sampling };
-    let one = &mut |times: u32| at_once(&gates[..1], CALLS * times);
-    let two = &mut |times: u32| at_once(gates, CALLS * times) / 2;
-    interleave(sampling, &mut [one, two])
+    let of_calls = |workers, times| at_once(workers, |at| calls(&gates[at], CALLS * times));
+    let of_hashes = |workers, times| at_once(workers, |_| hashes(CALLS * times));
+    interleave(
+        sampling,
+        &mut [
+            &mut |times| of_calls(1, times),
+            &mut |times| of_calls(2, times) / 2,
+            &mut |times| of_hashes(1, times),
+            &mut |times| of_hashes(2, times) / 2,
+        ],
+    )
 }
 
 fn log(folder: &Path) -> Arc<dyn AuditSink> {
@@ -87,7 +106,10 @@ pub(super) fn threads(sampling: Sampling) -> Vec<Row> {
         let one = rounds.nanos(0).median / f64::from(CALLS);
         Row::new(format!("two threads on different sessions / one, {name}"), rounds.ratio(0, 1), Unit::Times)
             .goal(Bound::AtLeast(goal))
-            .note(format!("one thread: {one:.0} ns a call with its outcome"))
+            .note(format!(
+                "one thread: {one:.0} ns a call with its outcome; two threads that only hash / one: {:.2}",
+                rounds.ratio(2, 3).median
+            ))
     };
     let folder = tempfile::tempdir().unwrap();
     let memory = row("memory sink", Arc::new(MemorySink::new()), 1.9);

@@ -132,3 +132,14 @@ fn halted_or_busy_plan_is_not_amended() {
     check(&mut cursor, SEND).unwrap_err();
     assert_eq!(amend(&mut cursor, new()), Err(PlanUseError::Halted));
 }
+
+#[test]
+fn amended_step_is_verified_under_an_index_that_ran_before() {
+    let mut cursor = cursor_after(&[SEARCH]);
+    let new = amended(plan_of(steps()).root(), 1, steps());
+    let root = *new.root();
+    let planned = cursor.check_amendment(new, &context()).unwrap();
+    cursor.accept_amendment(planned, &root).unwrap();
+    cursor.plan.tamper()[0] = step("search", r#"{"limit":10,"query":"ticket 7"}"#).calls(9).unwrap();
+    assert_eq!(why(check(&mut cursor, SEARCH).unwrap_err()), ("PLAN_STEP_MISMATCH", "leaf"));
+}

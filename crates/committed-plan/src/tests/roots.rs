@@ -258,3 +258,49 @@ fn a_step_that_the_header_does_not_count_is_refused() {
     assert_eq!(refused.map(|_| ()).map_err(why), Err(("PLAN_STEP_MISMATCH", "other-size")));
     assert!(cursor.halted().is_some());
 }
+
+/// Discloses a tool for the first `0` checks only.
+struct Withdrawn(std::cell::Cell<u32>);
+
+impl PlanContract for Withdrawn {
+    fn discloses(&self, _: &ToolId) -> bool {
+        self.0.replace(self.0.get().saturating_sub(1)) > 0
+    }
+
+    fn is_data(&self, _: &ToolId, _: &OpenPlace) -> bool {
+        true
+    }
+
+    fn fits(&self, _: &Step) -> bool {
+        true
+    }
+}
+
+#[test]
+fn repeated_proof_needs_a_tool_that_is_still_disclosed() {
+    let plan = plan_of(steps());
+    let (mut cursor, contract) = (root_cursor(&plan), Withdrawn(2.into()));
+    let (tool, args, proof) = (tool(REFUND.0), json(REFUND.1), plan.prove_step(2).unwrap());
+    let mut call = || cursor.check(&StepCall::new(&tool, &args, 7).proved_by(&proof), &contract);
+    let first = call().unwrap();
+    assert_eq!(why(call().unwrap_err()), ("PLAN_OUT_OF_ORDER", "busy"));
+    cursor.accept(first).unwrap();
+    let mut call = || cursor.check(&StepCall::new(&tool, &args, 7).proved_by(&proof), &contract);
+    let second = call().unwrap();
+    cursor.give_back(second).unwrap();
+    let withdrawn = cursor.check(&StepCall::new(&tool, &args, 7).proved_by(&proof), &contract).unwrap_err();
+    assert_eq!(why(withdrawn), ("PLAN_STEP_MISMATCH", "undisclosed-tool"));
+}
+
+#[test]
+fn forged_proof_after_a_verified_one_is_detected() {
+    let plan = plan_of(steps());
+    let mut cursor = root_cursor(&plan);
+    run_proved(&mut cursor, &plan, 2, REFUND).unwrap();
+    let honest = plan.prove_step(2).unwrap().to_json();
+    let forged =
+        StepProof::from_json(honest.replace("bob", "eve").as_bytes(), &PlanLimits::default()).unwrap();
+    let (tool, args) = (tool(REFUND.0), json(&REFUND.1.replace("bob", "eve")));
+    let refused = cursor.check(&StepCall::new(&tool, &args, 7).proved_by(&forged), &Desk).unwrap_err();
+    assert_eq!(why(refused), ("PLAN_STEP_MISMATCH", "leaf"));
+}

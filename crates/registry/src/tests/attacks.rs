@@ -335,6 +335,10 @@ fn names_that_look_alike_are_refused() {
         value["agents"][1]["agent"] = json!(second);
         let error = RegistryDraft::from_json(value.to_string().as_bytes()).unwrap_err();
         assert_eq!(error.code(), "REGISTRY_LOOKALIKE", "{first:?} {second:?}");
+        let mut signed = payload(&desk(1));
+        signed["agents"][0]["agent"] = json!(first);
+        signed["agents"][1]["agent"] = json!(second);
+        assert_eq!(refused(&sign_payload(&signed)), "REGISTRY_LOOKALIKE", "{first:?} {second:?}");
     }
     for (first, second) in [("search", "Search"), ("search", "search."), ("file_1", "file_l"), ("v0", "vO")] {
         let mut value = desk(1);
@@ -343,12 +347,21 @@ fn names_that_look_alike_are_refused() {
         value["agents"] = json!([]);
         let error = RegistryDraft::from_json(value.to_string().as_bytes()).unwrap_err();
         assert_eq!(error.code(), "REGISTRY_LOOKALIKE", "{first:?} {second:?}");
+        let mut signed = payload(&desk(1));
+        signed["tools"][0]["name"] = json!(first);
+        signed["tools"][1]["name"] = json!(second);
+        signed["agents"] = json!([]);
+        assert_eq!(refused(&sign_payload(&signed)), "REGISTRY_LOOKALIKE", "{first:?} {second:?}");
     }
     let mut value = desk(1);
     value["tools"][2]["server"] = json!("Desk");
     value["agents"] = json!([]);
     let error = RegistryDraft::from_json(value.to_string().as_bytes()).unwrap_err();
     assert_eq!(error.code(), "REGISTRY_LOOKALIKE");
+    let mut signed = payload(&desk(1));
+    signed["tools"][2]["server"] = json!("Desk");
+    signed["agents"] = json!([]);
+    assert_eq!(refused(&sign_payload(&signed)), "REGISTRY_LOOKALIKE");
 }
 
 #[test]

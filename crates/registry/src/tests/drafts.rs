@@ -565,3 +565,62 @@ fn a_snapshot_has_the_servers_that_were_signed() {
         RegistryDraft::from_payload(draft.payload(at(ISSUED), at(ISSUED + 1)).unwrap().bytes()).unwrap();
     assert_eq!(again.servers().next().unwrap().instructions(), Some("Be kind."));
 }
+
+#[test]
+fn fingerprint_covers_the_canonical_entry() {
+    let listed =
+        json!({"title": "a \u{1F600} \"title\"\n", "inputSchema": {"type": "object", "b": 1e3, "a": null}});
+    let schema =
+        json!({"type": "object", "properties": {"z": {"maximum": 2.50}, "a\u{e9}": {"const": "\u{1}"}}});
+    let edits: [(&str, &str, Value); 9] = [
+        ("agents", "limits", json!({"rate": {"per": "1m", "calls": 3}, "max_calls": 101})),
+        ("agents", "output_tags", json!(["summary", "\u{e9}\"quoted\""])),
+        (
+            "agents",
+            "tools",
+            json!([{"server": "desk", "name": "search"}, {"server": "desk", "name": "refund"}]),
+        ),
+        ("tools", "as_listed", listed),
+        ("tools", "args_schema", schema),
+        ("tools", "constraints", json!([{"roots": ["/x"], "kind": "path_within", "at": "/x"}])),
+        ("tools", "data_args", json!(["/b~1", "/a"])),
+        ("tools", "limits", json!({"max_calls": 1})),
+        ("tools", "approval", json!("each_call")),
+    ];
+    for (list, member, changed) in edits {
+        let mut value = desk(1);
+        for entry in value[list].as_array_mut().unwrap() {
+            entry[member] = changed.clone();
+            if list == "tools" {
+                entry.as_object_mut().unwrap().remove("definition");
+            }
+        }
+        let draft = draft(&value);
+        for entry in draft.agents() {
+            assert_eq!(entry.fingerprint(), framed("countersign/agent-entry-1", &json!(entry)), "{member}");
+        }
+        for entry in draft.tools() {
+            assert_eq!(entry.fingerprint(), framed("countersign/tool-entry-1", &json!(entry)), "{member}");
+        }
+    }
+}
+
+fn framed(label: &str, entry: &Value) -> Digest {
+    Digest::framed(label).field(canonical(entry).bytes()).finish()
+}
+
+#[test]
+fn loaded_entries_are_in_the_order_of_their_ids() {
+    let mut reversed = payload(&desk(1));
+    reversed["tools"].as_array_mut().unwrap().reverse();
+    reversed["agents"].as_array_mut().unwrap().reverse();
+    let unsorted = load_with(&sign_payload(&reversed), marks()).unwrap().current();
+    let sorted = load(&desk(1)).current();
+    assert!(unsorted.agents().eq(sorted.agents()) && unsorted.tools().eq(sorted.tools()));
+    for rules in sorted.tools() {
+        assert_eq!(unsorted.tool(rules.entry().tool()), Some(rules));
+    }
+    for entry in sorted.agents() {
+        assert_eq!(unsorted.agent(entry.agent()), Some(entry));
+    }
+}

@@ -191,3 +191,16 @@ fn an_expired_parent_starts_nothing() {
     let under = registry.negotiate_under(&parent, &request("mailer"), later);
     assert_eq!(under.unwrap_err().code(), "CONTRACT_EXPIRED");
 }
+
+#[test]
+fn contracts_of_an_agent_share_its_tools() {
+    let registry = load(&desk(1));
+    let all = registry.negotiate(&request("support-bot"), now()).unwrap();
+    let named = Wanted::these([tool("desk", "search"), tool("desk", "refund")]);
+    let same = registry.negotiate(&request("support-bot").wanted_tools(named), now()).unwrap();
+    assert!(std::ptr::eq(all.tools(), same.tools()));
+    let fewer = Wanted::these([tool("desk", "search")]);
+    let narrowed = registry.negotiate(&request("support-bot").wanted_tools(fewer), now()).unwrap();
+    assert_eq!(narrowed.tools().len(), 1);
+    assert!(std::ptr::eq(all.tags(), narrowed.tags()));
+}

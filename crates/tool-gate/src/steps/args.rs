@@ -28,7 +28,7 @@ pub fn check_args(rules: &ToolRules, args: &Canonical) -> Result<(), Refusal> {
 /// Counts the calls of one session, in total and per tool. A tool gets a row when it is first used, and only disclosed
 /// tools get this far, so the contract bounds the number of rows.
 #[derive(Debug, Default)]
-pub struct Usage(Mutex<UsedCalls>);
+pub struct Usage(Mutex<Option<Box<UsedCalls>>>);
 
 #[derive(Debug, Default)]
 struct UsedCalls {
@@ -71,7 +71,7 @@ impl Usage {
         tool_limits: &Limits,
     ) -> Result<Reservation<'_>, RejectionCode> {
         let mut rows = self.0.lock();
-        let UsedCalls { session, places, tools } = &mut *rows;
+        let UsedCalls { session, places, tools } = &mut **rows.get_or_insert_default();
         let place = places.get(tool).copied().unwrap_or_else(|| {
             tools.push(UsedSlots::default());
             let place = tools.len().saturating_sub(1);
@@ -139,6 +139,7 @@ impl Drop for Reservation<'_> {
             return;
         }
         let mut rows = self.usage.0.lock();
+        let Some(rows) = &mut *rows else { return };
         rows.session.give_back(self.time, !self.charged);
         if let Some(row) = rows.tools.get_mut(self.place) {
             row.give_back(self.time, !self.charged);

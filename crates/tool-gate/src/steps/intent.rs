@@ -86,8 +86,8 @@ pub(crate) fn next_step<'g>(
     if let Some(index) = call.plan_step {
         step_call = step_call.at_step(index);
     }
-    if let Some(proof) = &parsed.proof {
-        step_call = step_call.proved_by(proof);
+    if let Some(read) = &parsed.proof {
+        step_call = step_call.proved_by(&read.proof);
     }
     let allowed = Allowed { contract: &in_force.contract, view };
     plan.hold(&step_call, &allowed, findings).map(Some)

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 use countersign_canonical_json::{Canonical, JsonError, JsonErrorKind, Kind, Limits, ValueRef, read};
-use countersign_committed_plan::{PlanLimits, PlanProblem, StepProof};
+use countersign_committed_plan::{PlanError, PlanProblem};
 use countersign_core::{CallId, IdError, RequestId, ToolName};
 
 use super::{CallNames, Deciding, ParsedCall};
 use crate::call::{ARGS_RECIPE, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, SentArgs, ToolCall, own_arguments};
 use crate::code::RejectionCode;
 use crate::findings::Findings;
+use crate::plan::{RunningPlan, read_proof};
 use crate::rejection::Refusal;
 use crate::rows::Rows;
 
@@ -45,7 +46,10 @@ pub(crate) fn read_ids(
 }
 
 /// Step 0, second part, asked once the tool is known to be disclosed: is all the rest well formed and within limits?
-pub(crate) fn read_call(deciding: &mut Deciding<'_>) -> Result<ParsedCall, Refusal> {
+pub(crate) fn read_call(
+    deciding: &mut Deciding<'_>,
+    plan: Option<&RunningPlan>,
+) -> Result<ParsedCall, Refusal> {
     let Deciding { terms, call, findings, .. } = deciding;
     if call.approvals.len() > terms.limits.approvals {
         return Err(Refusal::new(RejectionCode::LimitExceeded, "too many approvals came with the call"));
@@ -61,7 +65,11 @@ pub(crate) fn read_call(deciding: &mut Deciding<'_>) -> Result<ParsedCall, Refus
     if call.proposal.is_some() && reserved.proposal.is_some() {
         return Err(malformed("a proposal came beside the arguments and another among them"));
     }
-    let proof = call.plan_proof.map(read_proof).transpose()?;
+    let proof = call
+        .plan_proof
+        .map(|json| read_proof(plan, json))
+        .transpose()
+        .map_err(|error| proof_refusal(&error))?;
     Ok(ParsedCall { args, reserved_proposal: reserved.proposal, proof })
 }
 
@@ -92,12 +100,10 @@ fn read_args(sent: SentArgs<'_>, limits: &Limits) -> Result<(Reserved, Canonical
     }
 }
 
-fn read_proof(json: &[u8]) -> Result<StepProof, Refusal> {
-    StepProof::from_json(json, &PlanLimits::default()).map_err(|error| {
-        let too_much = error.problem() == PlanProblem::Limit;
-        let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
-        Refusal::new(code, format!("plan proof: {error}"))
-    })
+fn proof_refusal(error: &PlanError) -> Refusal {
+    let too_much = error.problem() == PlanProblem::Limit;
+    let code = if too_much { RejectionCode::LimitExceeded } else { RejectionCode::MalformedCall };
+    Refusal::new(code, format!("plan proof: {error}"))
 }
 
 /// Reserved members of the arguments, which are not the tool's.
