@@ -27,6 +27,8 @@ COUNTERSIGN = Path(sys.argv[1]).resolve()
 SECONDS = int(sys.argv[2]) if len(sys.argv) > 2 else 90
 SERVER = [sys.executable, str(Path(__file__).with_name("counting_server.py"))]
 DECISION = "dev.countersign/decision"
+# Recipients of all questions: one of the equal calls asks twice.
+ASKED = ["late", "silent", "denied", "cancelled", "twice", "both", "equal", "equal", "\u202eevil", "no", "skipped", "next", "last"]
 CONFIG = """
 [registry]
 file = "registry.json"
@@ -40,6 +42,8 @@ ttl = "1h"
 key_file = "approval.key"
 store = "approvals.sqlite"
 hold = "5m"
+notify = ["sh", "-c", "echo $COUNTERSIGN_ID $COUNTERSIGN_TOOL $COUNTERSIGN_VALUE_1 >> notified"]
+notify_values = ["/to"]
 [record]
 folder = "log"
 key_file = "log.key"
@@ -267,6 +271,8 @@ async def main():
                 late_yes(folder, client), no(folder, client), cancelled(folder, client), two_answers(folder, client),
                 equal_calls(folder, client))
             await watched(folder, client)
+        notified = [line.split(" ", 2)[1:] for line in (folder / "notified").read_text().splitlines()]
+        check("each question is notified of, once", sorted(notified) == sorted(["pay", f'"{to}"'] for to in ASKED), notified)
         accepted = [line for line in entries(folder) if line["type"] == "decision" and line["verdict"] == "accept"]
         check("each run has an acceptance with approver on record",
               len(accepted) == len(runs(folder)) and all(line["approver"] in ("ada", "bob") for line in accepted), accepted)

@@ -12,6 +12,7 @@ use crate::error::HostError;
 use crate::export::{self, Exports, MetricsPart, TracesPart};
 use crate::files::{read_text_file, read_trusted_text};
 use crate::inputs::read_trust_root;
+use crate::notify::Notifier;
 use crate::plans::{Around, PlanPart};
 use crate::proposals::ProposalPlan;
 use crate::record::{PreparedRecord, RecordPart};
@@ -77,6 +78,12 @@ pub struct ApprovalPart {
     audience: Option<Audience>,
     ttl: Option<Span>,
     hold: Option<Span>,
+    notify: Option<Vec<String>>,
+    #[serde(default)]
+    notify_values: Vec<String>,
+    /// The configuration's folder, in which `notify` runs.
+    #[serde(skip)]
+    folder: PathBuf,
     #[serde(default)]
     store_must_exist: bool,
 }
@@ -150,6 +157,15 @@ impl ApprovalPart {
         self.ttl.map_or(Millis::from_secs(600), |span| span.millis())
     }
 
+    /// Returns the command that is run for each new question.
+    ///
+    /// # Errors
+    /// `CONFIG_NOTIFY`.
+    pub fn notifier(&self, reporter: &Reporter) -> Result<Option<Notifier>, HostError> {
+        let Some(command) = &self.notify else { return Ok(None) };
+        Notifier::new(command, &self.folder, self.notify_values.clone(), reporter.clone()).map(Some)
+    }
+
     /// Returns how long the gateway holds a call that waits; zero if it refuses it at once.
     #[must_use]
     pub fn hold(&self) -> Millis {
@@ -190,6 +206,8 @@ impl ConfigFile {
             vec![&mut config.registry.file, &mut config.registry.trust_root, &mut config.registry.state];
         paths.extend(&mut config.session.goal_file);
         if let Some(approval) = &mut config.approval {
+            // An empty path is no folder.
+            approval.folder = Path::new(".").join(folder);
             paths.extend([&mut approval.key_file, &mut approval.store]);
         }
         if let Some(proposals) = &mut config.proposals {

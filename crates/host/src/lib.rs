@@ -23,6 +23,7 @@ pub mod http;
 pub mod inputs;
 pub mod interrupt;
 pub mod lines;
+pub mod notify;
 pub mod plans;
 pub mod proposals;
 pub mod random;

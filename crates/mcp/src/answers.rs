@@ -36,13 +36,27 @@ pub(crate) fn answer_or_hold(
     refusal: String,
     question: Option<FiledQuestion>,
 ) -> Option<OpenQuestion> {
-    if let Some(FiledQuestion { id, short, .. }) = question {
+    if let Some(FiledQuestion { id, short, is_new }) = question {
+        if is_new {
+            notify_of(link, &id, &short);
+        }
         return Some(OpenQuestion { id, short, refusal });
     }
     if link.withdraw(call) {
         link.answer(&call.id, refusal);
     }
     None
+}
+
+/// Notifies the host of a new question. The store and the callback are the host's code.
+fn notify_of(link: &Link, id: &CallId, short: &str) {
+    let notify = || {
+        let state = link.approvals.as_ref().map(|approvals| approvals.state(id));
+        if let Some((question, _)) = state.and_then(|state| link.note_store(state)).flatten() {
+            (link.question)(&question, short);
+        }
+    };
+    let _ = catch_unwind(AssertUnwindSafe(notify));
 }
 
 /// Keeps a refused call until its question is answered, at most as long as the operator allows; or answers it at once if

@@ -28,7 +28,7 @@ pub(crate) struct FiledQuestion {
     /// The beginning of the id that a person may type.
     pub(crate) short: String,
     /// Whether this request created the question.
-    is_new: bool,
+    pub(crate) is_new: bool,
 }
 
 /// Files calls that need an approval, and finds the answer when the client retries the same call.

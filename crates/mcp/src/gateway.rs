@@ -3,7 +3,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use countersign_approval_token::PendingApprovals;
+use countersign_approval_token::{PendingApproval, PendingApprovals};
 use countersign_audit_log::{AuditSink, EndReason};
 use countersign_committed_plan::{Plan, PlanRoot};
 use countersign_core::{CallId, Clock, Timestamp};
@@ -138,6 +138,7 @@ impl Gateway {
                 before_call,
                 last_step: None,
                 notice: Box::new(|_| {}),
+                question: Box::new(|_, _| {}),
                 renewal: None,
             },
             stop: GatewayStop::default(),
@@ -148,6 +149,14 @@ impl Gateway {
     #[must_use]
     pub fn notices(mut self, tell: impl Fn(&GatewayNotice) + Send + Sync + 'static) -> Self {
         self.parts.notice = Box::new(tell);
+        self
+    }
+
+    /// Sets the callback for each new question that waits for a person, with the beginning of its id that a person may type. It
+    /// must not block.
+    #[must_use]
+    pub fn questions(mut self, tell: impl Fn(&PendingApproval, &str) + Send + Sync + 'static) -> Self {
+        self.parts.question = Box::new(tell);
         self
     }
 

@@ -18,7 +18,7 @@ use crate::held_call::HeldCall;
 use crate::listing::{Listing, PageAnswer};
 use crate::members::UnknownMembers;
 use crate::message::{RpcId, error_line, error_line_with};
-use crate::notice::{AnnouncedContract, GatewayNotice, Notice, Renewal};
+use crate::notice::{AnnouncedContract, GatewayNotice, Notice, QuestionNotice, Renewal};
 use crate::output::PeerOutput;
 use crate::queue::Queue;
 use crate::requests::{AnswerTurn, Request, Requests};
@@ -51,6 +51,7 @@ pub(crate) struct Link {
     pub(crate) sink: Arc<dyn AuditSink>,
     pub(crate) recording: Recording,
     notice: Notice,
+    pub(crate) question: QuestionNotice,
     /// Negotiates a new contract, if the session is to be renewed.
     pub(crate) renewal: Option<Renewal>,
     pub(crate) contract_news: Mutex<AnnouncedContract>,
@@ -165,6 +166,7 @@ pub(crate) struct LinkParts {
     pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
     pub(crate) last_step: Option<LastStep>,
     pub(crate) notice: Notice,
+    pub(crate) question: QuestionNotice,
     pub(crate) renewal: Option<Renewal>,
 }
 
@@ -188,6 +190,7 @@ impl Link {
             sink: parts.sink,
             recording: Recording::new(refused),
             notice: parts.notice,
+            question: parts.question,
             renewal: parts.renewal,
             contract_news,
             latest: AtomicU64::new(0),

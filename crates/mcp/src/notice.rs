@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use countersign_approval_token::PendingApproval;
 use countersign_core::{Digest, Timestamp, ToolId};
 use countersign_registry::SessionContract;
 use countersign_tool_gate::ToolGate;
@@ -37,6 +38,9 @@ impl std::fmt::Display for GatewayNotice {
 
 /// Receives the operator's notices.
 pub(crate) type Notice = Box<dyn Fn(&GatewayNotice) + Send + Sync>;
+
+/// Receives new questions, each with the beginning of its id.
+pub(crate) type QuestionNotice = Box<dyn Fn(&PendingApproval, &str) + Send + Sync>;
 
 /// Negotiates a new contract for the session.
 pub(crate) type Renewal = Box<dyn Fn(Timestamp) -> Result<SessionContract, GatewayNotice> + Send + Sync>;

@@ -57,6 +57,7 @@ gateway.toml (paths are taken from its own folder):
   store = \"approvals.sqlite\"       # made by the gateway
   audience = \"desk-gateway\"        # optional: the server's name
   ttl = \"10m\"                      # optional
+  # notify = [\"notify-send\", \"a call waits\"] # optional: a command for each question
   hold = \"5m\"                      # optional: without it a call that waits is refused at once
   [proposals]                        # optional: without it no action proposal is checked
   profile = \"strict\"               # or pic-0.9, pic-0.8

@@ -48,6 +48,7 @@ impl McpRunArgs {
         let prepared = config.config(session, &plans)?.prepare(&reporter)?;
         let renewal = config.renews().then(|| prepared.renewal());
         let first = first_plan(&plans, &prepared, &config.server.name)?;
+        let notifier = config.approval.as_ref().map(|approval| approval.notifier(&reporter)).transpose()?;
         let interrupt = watch_signals()?;
         let mut server = Server::start(&self.server, &interrupt)?;
         exports.begin(prepared.registry())?;
@@ -71,6 +72,9 @@ impl McpRunArgs {
             Box::new(move || watching.look()),
         )
         .notices(|notice| note(&format!("warning {}: {notice}", notice.code())));
+        if let Some(notifier) = notifier.flatten() {
+            gateway = gateway.questions(move |question, short| notifier.notify(question, short));
+        }
         if let Some(renewal) = renewal {
             gateway = gateway.renewal(move |now| {
                 renewal(now).map_err(|failure| {

@@ -287,3 +287,18 @@ fn every_answer_agrees_with_its_record_entry() {
     }
     assert!(seen.contains("APPROVALS_FULL") && seen.contains("APPROVAL_REQUIRED"), "{seen:?}");
 }
+
+#[test]
+fn host_is_notified_once_of_each_question() {
+    let mut desk = Desk::open();
+    desk.call(1, "refund", &json!({ "ticket": 1 }));
+    desk.list(&definitions());
+    let (first, again) = (asked(&desk), json!({ "ticket": 1 }));
+    desk.call(2, "refund", &again);
+    assert_eq!(asked(&desk), first);
+    desk.call(3, "refund", &json!({ "ticket": 2 }));
+    let second = asked(&desk);
+    let notices: Vec<_> = desk.questions.try_iter().collect();
+    // Only the second id had another one beside it.
+    assert_eq!(notices, [(first, "call".to_owned()), (second.clone(), second)]);
+}

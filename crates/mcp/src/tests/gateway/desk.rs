@@ -101,6 +101,8 @@ pub(super) struct Desk {
     /// While set, no session can be recorded.
     pub(super) sessions_fail: Arc<AtomicBool>,
     notices: Receiver<&'static str>,
+    /// Ids and short ids of the questions that the host was notified of.
+    pub(super) questions: Receiver<(String, String)>,
 }
 
 impl Deref for Desk {
@@ -331,6 +333,10 @@ impl Desk {
             setup.before_call,
         );
         let (noticed, notices) = channel();
+        let (asks, questions) = channel();
+        gateway = gateway.questions(move |question, short| {
+            let _ = asks.send((question.id().to_string(), short.to_owned()));
+        });
         gateway = gateway.notices(move |notice| {
             let _ = noticed.send(notice.code());
         });
@@ -368,6 +374,7 @@ impl Desk {
             pending,
             sessions_fail,
             notices,
+            questions,
         }
     }
 
