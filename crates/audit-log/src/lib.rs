@@ -15,6 +15,7 @@
 mod answer;
 mod archive;
 mod call_record;
+mod call_record_ref;
 mod closing;
 mod decision_line;
 mod disk;
@@ -57,8 +58,9 @@ pub use countersign_tlog::{
 pub use answer::{AnswerRecord, AnswerVerdict};
 pub use archive::{ArchiveBefore, ArchiveError, Archived, archive_log};
 pub use call_record::{CallRecord, RecordedTool, Verdict};
+pub use call_record_ref::{CallOrigin, CallRecordRef, KnownTool, OriginRef, ToolRef};
 pub use closing::{ClosedLog, ClosingError, ClosingNote, unsummed_names, verify_closing};
-pub use decision_line::{CallOrigin, CallRecordRef, DecisionLine, KnownTool, OriginRef, ToolRef};
+pub use decision_line::DecisionLine;
 pub use disk::{Disk, DiskFile};
 pub use error::AuditError;
 pub use folder_disk::FolderDisk;

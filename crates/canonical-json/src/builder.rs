@@ -7,7 +7,7 @@ use crate::error::{JsonError, JsonErrorKind};
 use crate::limits::Limits;
 use crate::number::{self, Number, write_number};
 use crate::output::{CanonicalOutput, MemberPlace};
-use crate::scan::{Source, name_key};
+use crate::scan::{PaddedText, name_key};
 use crate::tape::{Node, Tape, compare_utf16, narrow};
 use crate::unescape::{Unescaped, unescape};
 
@@ -76,7 +76,7 @@ impl<'a> TapeBuilder<'a> {
 
     /// Reads one value and the whitespace around it, to the end of the text. Returns whether the text was not its own
     /// canonical text.
-    pub(crate) fn build(mut self, source: Source<'_>) -> Result<bool, JsonError> {
+    pub(crate) fn build(mut self, source: PaddedText<'_>) -> Result<bool, JsonError> {
         let at = self.token(source, 0);
         let behind = self.value(source, at, 0)?;
         let at = self.token(source, behind);
@@ -88,7 +88,7 @@ impl<'a> TapeBuilder<'a> {
 
     /// Reads a value at its first byte, inside of `depth` containers. Returns the position behind it.
     #[inline(always)]
-    fn value(&mut self, source: Source<'_>, at: usize, depth: usize) -> Result<usize, JsonError> {
+    fn value(&mut self, source: PaddedText<'_>, at: usize, depth: usize) -> Result<usize, JsonError> {
         match source.byte(at) {
             b'"' => self.text(source, at),
             b'-' | b'0'..=b'9' => self.number(source, at),
@@ -102,7 +102,12 @@ impl<'a> TapeBuilder<'a> {
     }
 
     #[inline(never)]
-    fn object(&mut self, source: Source<'_>, start: usize, outer_depth: usize) -> Result<usize, JsonError> {
+    fn object(
+        &mut self,
+        source: PaddedText<'_>,
+        start: usize,
+        outer_depth: usize,
+    ) -> Result<usize, JsonError> {
         let depth = self.go_in(outer_depth, start)?;
         let object = self.tape.push(Node::Object { count: 0, span: 1, exact: true, first: 0 });
         let outer_exact = mem::replace(&mut self.exact, true);
@@ -136,7 +141,12 @@ impl<'a> TapeBuilder<'a> {
     }
 
     #[inline(never)]
-    fn array(&mut self, source: Source<'_>, start: usize, outer_depth: usize) -> Result<usize, JsonError> {
+    fn array(
+        &mut self,
+        source: PaddedText<'_>,
+        start: usize,
+        outer_depth: usize,
+    ) -> Result<usize, JsonError> {
         let depth = self.go_in(outer_depth, start)?;
         let array = self.tape.push(Node::Array { count: 0, span: 1, exact: true });
         let outer_exact = mem::replace(&mut self.exact, true);
@@ -179,12 +189,12 @@ impl<'a> TapeBuilder<'a> {
 
     /// Skips whitespace before a token.
     #[inline(always)]
-    fn token(&mut self, source: Source<'_>, at: usize) -> usize {
+    fn token(&mut self, source: PaddedText<'_>, at: usize) -> usize {
         if source.byte(at) <= b' ' { self.after_white_space(source, at) } else { at }
     }
 
     #[inline(never)]
-    fn after_white_space(&mut self, source: Source<'_>, start: usize) -> usize {
+    fn after_white_space(&mut self, source: PaddedText<'_>, start: usize) -> usize {
         let mut at = start;
         while let b' ' | b'\n' | b'\r' | b'\t' = source.byte(at) {
             at = at.wrapping_add(1);
@@ -197,7 +207,7 @@ impl<'a> TapeBuilder<'a> {
 
     /// Reads a string literal at its opening quote.
     #[inline(always)]
-    fn string(&mut self, source: Source<'_>, at: usize) -> Result<Unescaped, JsonError> {
+    fn string(&mut self, source: PaddedText<'_>, at: usize) -> Result<Unescaped, JsonError> {
         let start = at.wrapping_add(1);
         let stop = source.special(start);
         if source.byte(stop) == b'"' {
@@ -208,21 +218,27 @@ impl<'a> TapeBuilder<'a> {
     }
 
     #[inline(always)]
-    fn text(&mut self, source: Source<'_>, at: usize) -> Result<usize, JsonError> {
+    fn text(&mut self, source: PaddedText<'_>, at: usize) -> Result<usize, JsonError> {
         let text = self.string(source, at)?;
         self.tape.push(Node::Text { start: narrow(text.start), len: narrow(text.len), plain: text.plain });
         Ok(text.behind)
     }
 
     #[inline(always)]
-    fn word(&mut self, source: Source<'_>, word: &str, node: Node, at: usize) -> Result<usize, JsonError> {
+    fn word(
+        &mut self,
+        source: PaddedText<'_>,
+        word: &str,
+        node: Node,
+        at: usize,
+    ) -> Result<usize, JsonError> {
         let after = source.after_word(word, at)?;
         self.tape.push(node);
         Ok(after)
     }
 
     #[inline(always)]
-    fn number(&mut self, source: Source<'_>, at: usize) -> Result<usize, JsonError> {
+    fn number(&mut self, source: PaddedText<'_>, at: usize) -> Result<usize, JsonError> {
         let (short, behind) = source.number(at)?;
         let number = match short {
             Some(number) => number,
@@ -253,7 +269,7 @@ impl<'a> TapeBuilder<'a> {
 
     /// Reads a member's name and colon. Returns the place of its value.
     #[inline(always)]
-    fn name(&mut self, source: Source<'_>, order: &mut NameOrder, at: usize) -> Result<usize, JsonError> {
+    fn name(&mut self, source: PaddedText<'_>, order: &mut NameOrder, at: usize) -> Result<usize, JsonError> {
         let start = narrow(self.output.place_of(at));
         let (text, key, short) = match source.short_name(at) {
             Some(short) => {
@@ -286,12 +302,12 @@ impl<'a> TapeBuilder<'a> {
 
     /// Returns whether a name comes behind the latest one of its object.
     #[inline(never)]
-    fn ascends(&self, source: Source<'_>, outer_names: usize, name: &MemberName) -> bool {
+    fn ascends(&self, source: PaddedText<'_>, outer_names: usize, name: &MemberName) -> bool {
         let names = self.stacks.names.get(outer_names..).unwrap_or_default();
         names.last().is_none_or(|latest| self.texts(source).compare(latest, name) == Ordering::Less)
     }
 
-    fn texts<'t>(&'t self, source: Source<'t>) -> NameTexts<'t> {
+    fn texts<'t>(&'t self, source: PaddedText<'t>) -> NameTexts<'t> {
         NameTexts { tape: self.tape, source, texts: &self.stacks.texts }
     }
 
@@ -300,7 +316,7 @@ impl<'a> TapeBuilder<'a> {
     ///
     /// Sorting puts equal names side by side, so there is no hash table that chosen names could flood.
     #[inline(never)]
-    fn sort_members(&mut self, source: Source<'_>, outer: usize, end: usize) -> Result<(), JsonError> {
+    fn sort_members(&mut self, source: PaddedText<'_>, outer: usize, end: usize) -> Result<(), JsonError> {
         let mut member_end = narrow(self.output.place_of(end));
         let Stacks { names, texts } = &mut *self.stacks;
         let names = names.get_mut(outer..).unwrap_or_default();
@@ -349,7 +365,7 @@ const fn keys_ascend(first: u64, second: u64) -> bool {
 #[derive(Clone, Copy)]
 struct NameTexts<'a> {
     tape: &'a Tape,
-    source: Source<'a>,
+    source: PaddedText<'a>,
     texts: &'a str,
 }
 

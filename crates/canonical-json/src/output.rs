@@ -1,7 +1,7 @@
 use std::iter;
 use std::ops::Range;
 
-use crate::scan::Source;
+use crate::scan::PaddedText;
 
 /// Canonical text of an input: the input itself, copied in runs, with another spelling where the input is not canonical.
 /// Each function takes the same input.
@@ -33,7 +33,7 @@ impl<'a> CanonicalOutput<'a> {
     }
 
     /// Leaves out a part of the input.
-    pub(crate) fn leave_out(&mut self, source: Source<'_>, part: Range<usize>) {
+    pub(crate) fn leave_out(&mut self, source: PaddedText<'_>, part: Range<usize>) {
         self.copy_to(source, part.start);
         self.copied = part.end;
     }
@@ -41,7 +41,7 @@ impl<'a> CanonicalOutput<'a> {
     /// Writes another text in place of a part of the input.
     pub(crate) fn replace(
         &mut self,
-        source: Source<'_>,
+        source: PaddedText<'_>,
         part: Range<usize>,
         write: impl FnOnce(&mut String),
     ) {
@@ -52,7 +52,7 @@ impl<'a> CanonicalOutput<'a> {
     /// Puts the members of an object, which are that part of the input, in the order of `members`.
     pub(crate) fn reorder(
         &mut self,
-        source: Source<'_>,
+        source: PaddedText<'_>,
         part: Range<usize>,
         members: impl Iterator<Item = MemberPlace>,
     ) {
@@ -67,7 +67,7 @@ impl<'a> CanonicalOutput<'a> {
     /// Copies members of which nothing was copied yet.
     fn copy_in_order(
         &mut self,
-        source: Source<'_>,
+        source: PaddedText<'_>,
         part: Range<usize>,
         runs: impl Iterator<Item = Range<usize>>,
     ) {
@@ -83,7 +83,12 @@ impl<'a> CanonicalOutput<'a> {
     }
 
     /// Moves members that were copied at least in part. They end at `end` of the input.
-    fn move_in_order(&mut self, source: Source<'_>, end: usize, runs: impl Iterator<Item = Range<usize>>) {
+    fn move_in_order(
+        &mut self,
+        source: PaddedText<'_>,
+        end: usize,
+        runs: impl Iterator<Item = Range<usize>>,
+    ) {
         self.copy_to(source, end);
         let last = self.text.len();
         let mut first = last;
@@ -98,7 +103,7 @@ impl<'a> CanonicalOutput<'a> {
     }
 
     /// Ends the text. Returns `false` and leaves the buffer empty if the input is its own canonical text.
-    pub(crate) fn finish(mut self, source: Source<'_>) -> bool {
+    pub(crate) fn finish(mut self, source: PaddedText<'_>) -> bool {
         let changed = self.copied > 0;
         if changed {
             self.copy_to(source, source.end());
@@ -106,7 +111,7 @@ impl<'a> CanonicalOutput<'a> {
         changed
     }
 
-    fn copy_to(&mut self, source: Source<'_>, at: usize) {
+    fn copy_to(&mut self, source: PaddedText<'_>, at: usize) {
         self.text.push_str(source.piece(self.copied, at));
         self.copied = at;
     }

@@ -8,7 +8,7 @@ use crate::error::{JsonError, JsonErrorKind};
 use crate::limits::Limits;
 use crate::output::CanonicalOutput;
 use crate::pool::{give_stacks, give_value, take_stacks, take_value};
-use crate::scan::Source;
+use crate::scan::PaddedText;
 use crate::tape::Tape;
 
 /// Reads one JSON text, whose value may be of any kind.
@@ -120,7 +120,7 @@ impl Reader {
         let Self { limits, tape, stacks, text } = self;
         let arena = tape.start(input);
         let output = CanonicalOutput::new(text);
-        let built = TapeBuilder::new(limits, recipe, output, tape, stacks).build(Source::new(&arena));
+        let built = TapeBuilder::new(limits, recipe, output, tape, stacks).build(PaddedText::new(&arena));
         tape.finish(arena, &stacks.texts);
         Ok((!built?).then_some(input))
     }

@@ -9,11 +9,11 @@ pub(crate) const PADDING: &str = "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// Its functions take positions and return positions. Positions never exceed the length of the padded text by more than
 /// one word, so they are counted without overflow checks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
+pub(crate) struct PaddedText<'a> {
     padded: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> PaddedText<'a> {
     pub(crate) const fn new(padded: &'a str) -> Self {
         Self { padded }
     }

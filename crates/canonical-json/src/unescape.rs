@@ -1,6 +1,6 @@
 use crate::error::{JsonError, JsonErrorKind};
 use crate::output::{CanonicalOutput, write_char};
-use crate::scan::Source;
+use crate::scan::PaddedText;
 
 /// Text of a string literal.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Unescaped {
 /// Reads a string literal that has an escape or a fault. Its text begins at `start` and needs no attention before `at`.
 /// Appends the text to `texts`, and escapes that are not canonical to the output in their canonical spelling.
 pub(crate) fn unescape(
-    source: Source<'_>,
+    source: PaddedText<'_>,
     start: usize,
     at: usize,
     texts: &mut String,
@@ -71,7 +71,7 @@ pub(crate) fn unescape(
 }
 
 /// Reads a `\u` escape, and the second escape of a surrogate pair. Returns the character and the position behind it.
-fn unicode_escape(source: Source<'_>, start: usize) -> Result<(char, usize), JsonError> {
+fn unicode_escape(source: PaddedText<'_>, start: usize) -> Result<(char, usize), JsonError> {
     let lone = JsonError::new(JsonErrorKind::LoneSurrogate, start);
     let first = four_hex_digits(source, start)?;
     let behind = start.wrapping_add(6);
@@ -95,13 +95,13 @@ fn unicode_escape(source: Source<'_>, start: usize) -> Result<(char, usize), Jso
 
 /// The number of a `\u` escape that starts at `escape`.
 #[inline]
-fn four_hex_digits(source: Source<'_>, escape: usize) -> Result<u32, JsonError> {
+fn four_hex_digits(source: PaddedText<'_>, escape: usize) -> Result<u32, JsonError> {
     let mut digits = source.bytes(escape.wrapping_add(2), 4).iter().map(|b| char::from(*b).to_digit(16));
     digits.try_fold(0, |unit, digit| Some(unit << 4 | digit?)).ok_or_else(|| missing_digit(source, escape))
 }
 
 #[cold]
-fn missing_digit(source: Source<'_>, escape: usize) -> JsonError {
+fn missing_digit(source: PaddedText<'_>, escape: usize) -> JsonError {
     let seen = (2..6).map(|i| escape.wrapping_add(i)).find(|at| !source.byte(*at).is_ascii_hexdigit());
     source.fault(JsonErrorKind::InvalidEscape, escape, seen.unwrap_or(escape))
 }

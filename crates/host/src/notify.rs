@@ -40,9 +40,9 @@ pub struct Notifier {
 }
 
 /// Counts a notification as running until it is dropped.
-struct Running(Arc<AtomicUsize>);
+struct RunningNotice(Arc<AtomicUsize>);
 
-impl Drop for Running {
+impl Drop for RunningNotice {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -79,7 +79,7 @@ impl Notifier {
             self.running.fetch_sub(1, Ordering::SeqCst);
             return self.warn("too many notifications run already");
         }
-        let running = Running(Arc::clone(&self.running));
+        let running = RunningNotice(Arc::clone(&self.running));
         let mut command = self.command(question, short);
         let this = self.clone();
         let run = move || {

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 /// they happen to collide.
 #[derive(Clone, Debug)]
 pub(crate) struct NameTable<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<NamedValue<T>>,
     /// Positions in `entries` by hash, each behind by one; zero is free. At most half of them are taken.
     slots: Vec<u32>,
     shift: u32,
 }
 
 #[derive(Clone, Debug)]
-struct Entry<T> {
+struct NamedValue<T> {
     head: NameHead,
     name: String,
     value: T,
@@ -34,7 +34,7 @@ impl<T> NameTable<T> {
         let mut table = Self { entries: Vec::new(), slots: vec![0; count], shift };
         for (name, value) in values {
             let head = NameHead::of(name.as_bytes());
-            table.entries.push(Entry { head, name, value });
+            table.entries.push(NamedValue { head, name, value });
             let position = u32::try_from(table.entries.len()).unwrap_or_default();
             let mut slot = table.slot_of(head);
             while table.slots.get(slot).is_some_and(|taken| *taken > 0) {
