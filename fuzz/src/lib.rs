@@ -1,4 +1,4 @@
-//! What has to hold for any bytes that reach a reader of Countersign: one function per target. Each panics where its
+//! Properties of every reader of Countersign, whatever bytes reach it: one function per target. Each panics where its
 //! property does not hold, and returns whether the bytes got past the reader, so that a corpus can be judged.
 //!
 //! Two drivers share the functions: `fuzz/tests/targets.rs` runs the committed corpus and edits of it with every test

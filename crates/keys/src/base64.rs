@@ -9,7 +9,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     Base64::encode_string(bytes)
 }
 
-/// Decodes the standard alphabet, padded. Not constant-time: for what is public alone.
+/// Decodes the standard alphabet, padded. Not constant-time: only for public texts.
 ///
 /// why: of a large registry, a constant-time decoder takes longer than the signature.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {

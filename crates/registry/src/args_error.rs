@@ -1,6 +1,6 @@
 use countersign_core::escape_hidden;
 
-use crate::names::cut;
+use crate::cut::cut;
 
 /// Longest place in an error, in bytes.
 const MAX_SHOWN_BYTES: usize = 256;

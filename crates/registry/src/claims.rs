@@ -2,7 +2,7 @@ use countersign_canonical_json::{Kind, Limits, Recipe, ValueRef, read};
 use countersign_core::{Digest, escape_hidden};
 
 use crate::contract::SessionContract;
-use crate::names::cut;
+use crate::cut::cut;
 
 /// Most names kept of one list.
 const MAX_NAMES: usize = 64;

@@ -18,6 +18,7 @@ mod claims;
 mod constraint;
 mod content;
 mod contract;
+mod cut;
 mod definition;
 mod draft;
 mod entry_index;

@@ -4,8 +4,8 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::constraint::is_index;
+use crate::cut::cut;
 use crate::draft::RegistryDraft;
-use crate::names::cut;
 use crate::place::ArgPlace;
 use crate::schema_bounds::branches_back;
 use crate::tool_entry::ToolEntry;

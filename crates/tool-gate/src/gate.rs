@@ -17,7 +17,7 @@ use crate::counts::{Counts, Window};
 use crate::decide::{Cleared, decide};
 use crate::parts::GateParts;
 use crate::plan::RunningPlan;
-use crate::recorder::UndisclosedAttempts;
+use crate::recent_answers::UndisclosedAttempts;
 use crate::refusals::{RefusalRate, Refusals};
 use crate::rejection::{ApprovalDesk, CallError, Refusal, Rejection};
 use crate::stats::CallStats;

@@ -1,6 +1,5 @@
 //! The record of a session's decisions.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +11,8 @@ use countersign_core::{Timestamp, TokenId};
 use parking_lot::Mutex;
 
 use crate::code::RejectionCode;
+use crate::recent_answers::{RecentAnswers, UndisclosedAttempts};
 use crate::rows::Rows;
-
-/// Number of undisclosed names that a gate remembers.
-const RECENT_NAMES: usize = 64;
 
 pub(crate) struct GateRecorder {
     pub(crate) sink: Arc<dyn AuditSink>,
@@ -27,15 +24,6 @@ pub(crate) struct GateRecorder {
     recent: Mutex<RecentAnswers>,
     /// Number of recent records to keep.
     keeps: usize,
-}
-
-#[derive(Debug, Default)]
-struct RecentAnswers {
-    /// Lines of the last decisions without their numbers, one after another, and their lengths: a copy of a record would
-    /// need an allocation for each of its members.
-    lines: VecDeque<u8>,
-    lengths: VecDeque<usize>,
-    undisclosed: VecDeque<RecordedTool>,
 }
 
 impl GateRecorder {
@@ -72,44 +60,23 @@ impl GateRecorder {
         if !line.call().values.is_empty() {
             return self.remember(&CallRecordRef { values: &RecordedValues::default(), ..*line.call() });
         }
-        if self.keeps == 0 {
-            return;
+        if self.keeps > 0 {
+            self.recent.lock().keep(line.body(), self.keeps);
         }
-        let RecentAnswers { lines, lengths, .. } = &mut *self.recent.lock();
-        if lengths.len() >= self.keeps {
-            let oldest = lengths.pop_front().unwrap_or_default();
-            lines.drain(..oldest.min(lines.len()));
-        }
-        lines.extend(line.body());
-        lengths.push_back(line.body().len());
     }
 
     pub(crate) fn remember_undisclosed(&self, tool: RecordedTool) {
-        let mut recent = self.recent.lock();
-        if recent.undisclosed.len() == RECENT_NAMES {
-            recent.undisclosed.pop_front();
-        }
-        recent.undisclosed.push_back(tool);
+        self.recent.lock().keep_undisclosed(tool);
     }
 
     /// Returns the last decisions, oldest first.
     pub(crate) fn recent_records(&self) -> Vec<CallRecord> {
-        let RecentAnswers { lines, lengths, .. } = &mut *self.recent.lock();
-        let mut rest = &*lines.make_contiguous();
-        let records = lengths.iter().filter_map(|length| {
-            let (line, later) = rest.split_at_checked(*length)?;
-            rest = later;
-            DecisionLine::parse(line)
-        });
-        records.collect()
+        self.recent.lock().records()
     }
 
     pub(crate) fn attempted_undisclosed(&self) -> UndisclosedAttempts {
-        let recent: Vec<_> = self.recent.lock().undisclosed.iter().cloned().collect();
-        UndisclosedAttempts {
-            count: self.rows.session.rejected_with(RejectionCode::UndisclosedTool),
-            recent: recent.iter().map(|tool| format!("{}:{}", tool.server, tool.name)).collect(),
-        }
+        let count = self.rows.session.rejected_with(RejectionCode::UndisclosedTool);
+        self.recent.lock().undisclosed_attempts(count)
     }
 
     /// Lets the sink count an answer that could not be recorded; `spent` is the approval that was spent for it.
@@ -132,27 +99,5 @@ impl GateRecorder {
     /// Marks the session as ended; returns `false` if it had ended before.
     pub(crate) fn end(&self) -> bool {
         !self.has_ended.swap(true, Ordering::SeqCst)
-    }
-}
-
-/// The agent's attempts to call tools that its session does not disclose.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UndisclosedAttempts {
-    count: u64,
-    recent: Vec<String>,
-}
-
-impl UndisclosedAttempts {
-    /// Returns the exact number of attempts, including [observed](crate::ToolGate::observe) ones.
-    #[must_use]
-    pub const fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Returns the last names, oldest first, as `server:name` with invisible characters escaped; at most 64 of them. A
-    /// server that the call did not name is shown as `?`.
-    #[must_use]
-    pub fn recent(&self) -> &[String] {
-        &self.recent
     }
 }
