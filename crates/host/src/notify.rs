@@ -178,7 +178,9 @@ mod tests {
     fn command_gets_the_facts_and_the_named_values() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("told");
-        let words = ["sh", "-c", "env | grep ^COUNTERSIGN_ | sort > told.new && mv told.new \"$0\"", "told"];
+        let script =
+            "env | grep -E '^COUNTERSIGN_([ISTPE]|CALL_ID|A|VALUE)' | sort > told.new && mv told.new told";
+        let words = ["sh", "-c", script];
         let values = vec!["/to".to_owned(), "/none".to_owned()];
         let notifier = Notifier::new(&command(&words), folder.path(), values, Reporter::new(|_| {})).unwrap();
         notifier.notify(&question(), "call");
@@ -191,7 +193,7 @@ mod tests {
         let digest = question().binding().args;
         let told = format!(
             "COUNTERSIGN_AGENT=bot\nCOUNTERSIGN_ARGS_DIGEST={digest}\nCOUNTERSIGN_CALL_ID=call-1\n\
-             COUNTERSIGN_EXPIRES=1970-01-01T00:01:00Z\nCOUNTERSIGN_ID=call\nCOUNTERSIGN_PRINCIPAL=alice\n\
+             COUNTERSIGN_EXPIRES=1970-01-01T00:01:00.000Z\nCOUNTERSIGN_ID=call\nCOUNTERSIGN_PRINCIPAL=alice\n\
              COUNTERSIGN_SERVER=desk\nCOUNTERSIGN_TOOL=refund\n\
              COUNTERSIGN_VALUE_1=\"bob\\u0000\"\nCOUNTERSIGN_VALUE_2=\n"
         );
