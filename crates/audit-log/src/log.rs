@@ -4,6 +4,7 @@ mod failure;
 mod gaps;
 mod keeper;
 mod late;
+mod new_line;
 mod older;
 mod open;
 mod open_calls;
@@ -37,18 +38,17 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::closing::require_not_closed;
 use crate::disk::Disk;
-use crate::line::LateLine;
 use crate::log_state::LogProgress;
-use crate::segment::{MAX_LINE, call_tag};
+use crate::segment::MAX_LINE;
 use crate::{
     AuditError, AuditSink, DecisionLine, FolderDisk, LogError, LogKey, OutcomeRecord, RebuiltSide, Record,
     UnrecordedAnswer,
 };
 use batch::MAX_BATCH;
 use failure::LogFailure;
+use new_line::NewLine;
 use older::Older;
 use open::Opened;
-use open_calls::NotedCall;
 use state::LogState;
 use writer::Writer;
 
@@ -134,15 +134,6 @@ pub struct Pending<'a> {
     seq: u64,
 }
 
-/// Line of a record that has no number yet.
-struct NewLine {
-    line: LateLine,
-    time: Timestamp,
-    /// Tag of the call that the record decides on.
-    tag: u64,
-    call: NotedCall,
-}
-
 impl Pending<'_> {
     /// Waits until the record is kept and returns its number. If no other caller writes, it writes this record and all
     /// others that wait. It sleeps in [`thread::park`], whose token it may consume or leave set.
@@ -220,16 +211,7 @@ impl Log {
     /// # Errors
     /// As [`AuditSink::record`].
     pub fn submit(&self, record: &Record) -> Result<Pending<'_>, AuditError> {
-        let mut line = LateLine::take_spare();
-        line.write(record)?;
-        let (tag, call) = match record {
-            Record::Decision(call) => (call_tag(call.call_id.as_str()), NotedCall::decided(call.verdict)),
-            Record::Outcome(end) => (0, NotedCall::Ended(end.decision)),
-            Record::Session(_) | Record::Gateway(_) | Record::Recovered(_) | Record::Standing(_) | _ => {
-                (0, NotedCall::Other)
-            }
-        };
-        self.submit_line(NewLine { line, time: record.time(), tag, call })
+        self.submit_line(NewLine::of(record)?)
     }
 
     fn submit_line(&self, new: NewLine) -> Result<Pending<'_>, AuditError> {
@@ -583,11 +565,7 @@ impl AuditSink for Log {
     }
 
     fn record_decision(&self, decision: &DecisionLine<'_>) -> Result<u64, AuditError> {
-        let mut line = LateLine::take_spare();
-        line.copy(decision.body());
-        let call = decision.call();
-        let (tag, noted) = (call_tag(call.call_id.as_str()), NotedCall::decided(call.verdict));
-        self.submit_line(NewLine { line, time: call.time, tag, call: noted })?.wait()
+        self.submit_line(NewLine::of_decision(decision))?.wait()
     }
 
     fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {

@@ -42,9 +42,7 @@ pub(crate) fn answer_or_hold(
         }
         return Some(OpenQuestion { id, short, refusal });
     }
-    if link.withdraw(call) {
-        link.answer(&call.id, refusal);
-    }
+    answer(link, call, refusal);
     None
 }
 
