@@ -216,6 +216,10 @@ def describe(record):
         for name in ("code", "registry_version", "ask", "plan", "plan_step", "approval"):
             if name in record:
                 yield f"{name}: {json.dumps(record[name])}"
+        if "observed" in record:
+            yield f"observed: {json.dumps(record['observed'])}"
+        for other in record.get("co_approvals", []):
+            yield f"approval: {json.dumps(other.get('approval'))}"
         for piece in record.get("proposal", {}).get("evidence", []):
             yield f"evidence: {json.dumps(piece.get('id'))} {json.dumps(piece.get('digest'))}"
 

@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("signals", 2),
     ("tool-gate", 3),
     ("countersign", 4),
+    ("clients", 5),
     ("host", 5),
     ("mcp", 5),
     ("simulate", 5),
@@ -28,6 +29,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("pic-conformance", 5),
     ("testing", 5),
     ("cli", 6),
+    ("http", 6),
+    ("python", 6),
     ("vectors", 6),
 ];
 
@@ -56,11 +59,12 @@ fn the_floors_of_the_house_hold() {
         let text = fs::read_to_string(workspace().join("crates").join(folder).join("Cargo.toml")).unwrap();
         let manifest: toml::Table = text.parse().unwrap();
         let dependencies = manifest["dependencies"].as_table().unwrap();
-        // Neighbours: `canonical-json` uses the ids and digests of `core`, `tlog` the signatures of `keys`, and `host` opens
-        // the stores of `sqlite`.
+        // Neighbours: `canonical-json` uses the ids and digests of `core`, `tlog` the signatures of `keys`, `host` opens the
+        // stores of `sqlite`, and the binary `cli` starts the service `http`.
         let neighbour = match folder {
             "tlog" => "countersign-keys",
             "host" => "countersign-sqlite",
+            "cli" => "countersign-http",
             _ if floor == 0 => "countersign-core",
             _ => "",
         };

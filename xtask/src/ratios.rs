@@ -5,12 +5,12 @@ use std::process::{Command, ExitCode};
 
 use crate::fail;
 
-/// Runs the rows of the goal table, the peers, or the gateway.
+/// Runs the rows of the goal table, the peers, the gateway, or the service.
 pub(crate) fn ratios(arguments: &[String]) -> ExitCode {
     let (kinds, rest): (Vec<_>, Vec<_>) = arguments
         .iter()
         .map(String::as_str)
-        .partition(|argument| matches!(*argument, "--peers" | "--gateway"));
+        .partition(|argument| matches!(*argument, "--peers" | "--gateway" | "--serve"));
     match kinds.as_slice() {
         [] => succeed_then(build("countersign-ratios"), || run("ratios", &rest)),
         ["--peers"] => {
@@ -31,7 +31,13 @@ pub(crate) fn ratios(arguments: &[String]) -> ExitCode {
                 .args(rest);
             status(python)
         }),
-        _ => fail("xtask: one of --peers and --gateway\n"),
+        ["--serve"] => succeed_then(build("countersign-cli"), || {
+            succeed_then(build("countersign-ratios"), || {
+                let binary = target().join("countersign").display().to_string();
+                run("ratios-serve", &[&[binary.as_str()], rest.as_slice()].concat())
+            })
+        }),
+        _ => fail("xtask: one of --peers, --gateway and --serve\n"),
     }
 }
 

@@ -3,6 +3,7 @@
 mod bind;
 mod draft;
 mod members;
+mod rehearsal;
 mod verify;
 
 pub(crate) use bind::AttestationRules;

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use countersign_core::Coded;
+use countersign_core::{Coded, EvidenceGap};
 
 /// Refusal code of a proposal. The `PIC_*` names come from the `errors` registry of PIC/1.0 and are never renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +103,7 @@ pub struct ProposalError {
     code: ProposalCode,
     place: Cow<'static, str>,
     rule: Cow<'static, str>,
+    gap: Option<EvidenceGap>,
 }
 
 impl ProposalError {
@@ -112,13 +113,24 @@ impl ProposalError {
         place: impl Into<Cow<'static, str>>,
         rule: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { code, place: place.into(), rule: rule.into() }
+        Self { code, place: place.into(), rule: rule.into(), gap: None }
+    }
+
+    /// Notes that an attestation could fill a gap.
+    pub(crate) fn lacking(self, gap: EvidenceGap) -> Self {
+        Self { gap: Some(gap), ..self }
     }
 
     /// The stable code.
     #[must_use]
     pub const fn code(&self) -> ProposalCode {
         self.code
+    }
+
+    /// Missing part of the evidence that an attestation could supply; `None` if the refusal has another cause.
+    #[must_use]
+    pub const fn gap(&self) -> Option<EvidenceGap> {
+        self.gap
     }
 
     /// JSON Pointer (RFC 6901) into the proposal, or the name of the checked object.

@@ -157,6 +157,11 @@ impl ActionProposal {
         &self.evidence
     }
 
+    /// The proposal in canonical form.
+    pub(crate) const fn canonical(&self) -> &Canonical {
+        &self.canonical
+    }
+
     /// File entries of the evidence, in order.
     pub(crate) fn hash_entries(&self) -> impl Iterator<Item = &HashEntry> {
         self.evidence.iter().filter_map(|entry| match entry {

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use countersign_core::ImpactClass;
+use countersign_core::{EvidenceGap, ImpactClass};
 use countersign_keys::VerifyingKey;
 
 use crate::endorsement::Unbacked;
@@ -26,7 +26,10 @@ pub(crate) fn check_claims(
     }
     let trusted = trusted_ids(proposal, start, evidence);
     let backed = cited_ids(proposal).any(|id| trusted.contains(id));
-    if backed { Ok(()) } else { Err(refuse("/claims", unbacked_rule(proposal, evidence))) }
+    if backed {
+        return Ok(());
+    }
+    Err(refuse("/claims", unbacked_rule(proposal, evidence)).lacking(EvidenceGap::TrustedClaim))
 }
 
 /// Returns the rule that no claim meets, with the fault of the endorsement of a cited file, if there is one.
@@ -62,7 +65,8 @@ pub(crate) fn check_thresholds(
         .filter_map(|evidence| evidence.signer().map(|(_, key)| key))
         .collect();
     if keys.len() < needed {
-        return Err(refuse("/evidence", "must be signed by as many keys as the keyring asks for"));
+        let rule = "must be signed by as many keys as the keyring asks for";
+        return Err(refuse("/evidence", rule).lacking(EvidenceGap::Signatures));
     }
     Ok(())
 }

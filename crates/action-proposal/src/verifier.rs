@@ -59,7 +59,7 @@ pub(crate) enum StartingTrust {
 /// assert_eq!(skipping.err(), Some(VerifierError::SkipUnderStrict));
 /// # Ok::<(), VerifierError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ProposalVerifier {
     pub(crate) profile: Profile,
     pub(crate) limits: ProposalLimits,

@@ -1,6 +1,6 @@
 use std::cmp::max;
 
-use countersign_core::{Clock, Digest, ImpactClass, Timestamp};
+use countersign_core::{Clock, Digest, EvidenceGap, ImpactClass, Timestamp};
 
 use crate::attestation::{AttestationRules, verify_entry};
 use crate::endorsement::{BackedCall, EndorsedUses, Unbacked};
@@ -144,7 +144,8 @@ impl EvidenceContext<'_> {
         let entries = self.proposal.evidence();
         if entries.is_empty() && self.requires_evidence() {
             let rule = "must have an entry, since the call needs evidence";
-            return Err(ProposalError::new(ProposalCode::EvidenceRequired, "/evidence", rule));
+            let refused = ProposalError::new(ProposalCode::EvidenceRequired, "/evidence", rule);
+            return Err(refused.lacking(EvidenceGap::Evidence));
         }
         let mut verified = Vec::with_capacity(entries.len());
         let mut left = self.verifier.limits.total_bytes;

@@ -13,9 +13,16 @@ pub enum MintError {
     /// The expiry exceeds the largest [`Timestamp`](countersign_core::Timestamp).
     #[error("the approval's expiry is out of range")]
     Time,
-    /// The registry version is above 2^53 - 1, the largest integer that JSON numbers hold exactly.
-    #[error("registry version out of range for an approval: at most 2^53 - 1")]
+    /// The registry version is above 2^53 - 1, the largest integer that JSON numbers hold exactly; or the call lacks a fact
+    /// that a grant binds.
+    #[error("the call has no registry version up to 2^53 - 1, or lacks a fact that a grant binds")]
     Binding,
+    /// The number of uses is zero or above [`MAX_GRANT_USES`](crate::MAX_GRANT_USES).
+    #[error("number of uses out of range: 1 to 100 expected")]
+    Uses,
+    /// The conditions of a grant are too long.
+    #[error("the conditions of the grant are too long: at most 8,192 bytes")]
+    Conditions,
 }
 
 impl MintError {
@@ -27,6 +34,8 @@ impl MintError {
             Self::SelfApproval => "APPROVAL_SELF",
             Self::Time => "APPROVAL_TIME",
             Self::Binding => "APPROVAL_BINDING",
+            Self::Uses => "GRANT_USES",
+            Self::Conditions => "GRANT_CONDITIONS",
         }
     }
 }
@@ -104,6 +113,21 @@ pub enum PendingError {
     /// The token left for a question states no expiry.
     #[error("the token has no expiry")]
     Token,
+    /// The question asks for another kind of answer: an approval where an attestation was given, or the reverse.
+    #[error("the question asks for another kind of answer")]
+    Kind,
+    /// The approver is not one of those that the tool's registry entry lists.
+    #[error("the approver is not listed for this tool")]
+    Approver,
+    /// The same approver has approved the question before.
+    #[error("this approver has approved it already; another one must")]
+    SameApprover,
+    /// A proposal, or the id of the key that signed it, is empty or too long.
+    #[error("proposal or key id out of range")]
+    Proposal,
+    /// The question takes no edited arguments, or they are the same or too long.
+    #[error("the call takes no edited arguments, or they are the same or longer than 256 KiB")]
+    Edit,
     /// The store failed to read or to write.
     #[error("the store of pending approvals is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
@@ -125,6 +149,11 @@ impl PendingError {
             Self::SessionEnded => "SESSION_ENDED",
             Self::Reason => "PENDING_REASON",
             Self::Token => "PENDING_TOKEN",
+            Self::Kind => "PENDING_KIND",
+            Self::Approver => "PENDING_APPROVER",
+            Self::SameApprover => "PENDING_SAME_APPROVER",
+            Self::Proposal => "PENDING_PROPOSAL",
+            Self::Edit => "PENDING_EDIT",
             Self::Unavailable(_) => "STORE_UNAVAILABLE",
         }
     }

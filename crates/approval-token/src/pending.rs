@@ -1,16 +1,17 @@
 use std::fmt;
 
 use countersign_canonical_json::{Canonical, Limits, read};
-use countersign_core::{CallFacts, CallId, Digest, Millis, OperatorId, SessionId, Timestamp};
+use countersign_core::{Approvers, CallFacts, CallId, Digest, Millis, OperatorId, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::denial::{DenialReason, PendingDenial};
 use crate::error::PendingError;
+use crate::evidence_question::{AttestedProposal, WantedEvidence};
 use crate::proposal_summary::ProposalSummary;
 use crate::token::ApprovalToken;
 
-/// Call that waits for approval: the binding that a token will be minted over, and the arguments in canonical form
-/// for a person to read. The constructor checks the arguments against the binding's digest, so the displayed
+/// Call that waits for a person: the binding that a token will be minted over, and the arguments in canonical form
+/// for a person to read. It asks for an approval, unless it asks [for an attestation alone](Self::wanting). The constructor checks the arguments against the binding's digest, so the displayed
 /// arguments are the approved ones.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "WirePending")]
@@ -23,6 +24,16 @@ pub struct PendingApproval {
     session_ends: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     proposal: Option<Box<ProposalSummary>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<Box<WantedEvidence>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    evidence_alone: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    takes_grants: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approvers: Option<Box<Approvers>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edited: Option<Box<str>>,
 }
 
 impl PendingApproval {
@@ -52,6 +63,82 @@ impl PendingApproval {
     #[must_use]
     pub fn summary(self, summary: ProposalSummary) -> Self {
         Self { proposal: Some(Box::new(summary)), ..self }
+    }
+
+    /// Sets the persons who may approve the call, and how many of them must.
+    #[must_use]
+    pub fn approved_by_several(self, approvers: Approvers) -> Self {
+        Self { approvers: Some(Box::new(approvers)), ..self }
+    }
+
+    /// Persons who may approve the call, and how many of them must; `None` if one approval is enough.
+    #[must_use]
+    pub fn approvers(&self) -> Option<&Approvers> {
+        self.approvers.as_deref()
+    }
+
+    /// Asks for an attestation too; `approval` states whether an approval is still asked for.
+    #[must_use]
+    pub fn wanting(self, evidence: WantedEvidence, approval: bool) -> Self {
+        Self { evidence: Some(Box::new(evidence)), evidence_alone: !approval, ..self }
+    }
+
+    /// Returns `true` if the call needs an approval.
+    #[must_use]
+    pub const fn needs_approval(&self) -> bool {
+        !self.evidence_alone
+    }
+
+    /// Kinds of answers that the question asks for: `approval`, `evidence`, or `approval and evidence`.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match (self.needs_approval(), self.evidence.is_some()) {
+            (true, true) => "approval and evidence",
+            (false, true) => "evidence",
+            (_, false) => "approval",
+        }
+    }
+
+    /// Evidence that the call lacks, if an attestation would help.
+    #[must_use]
+    pub fn evidence(&self) -> Option<&WantedEvidence> {
+        self.evidence.as_deref()
+    }
+
+    /// Adds the answers that a later request about the same act asks for. The newest proposal counts, until an
+    /// attestation was given.
+    #[must_use]
+    pub fn merged(&self, later: &Self, is_attested: bool) -> Self {
+        let proposed = |it: &Self| it.evidence().is_some_and(|evidence| evidence.proposal_text().is_some());
+        // A try without a proposal does not take away the one that came before.
+        let is_news = later.evidence.is_some() && (proposed(later) || !proposed(self));
+        let evidence = if is_news && !is_attested { &later.evidence } else { &self.evidence };
+        Self {
+            evidence_alone: self.evidence_alone && later.evidence_alone,
+            evidence: evidence.clone(),
+            approvers: self.approvers.clone().or_else(|| later.approvers.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// Bytes of arguments and of the proposal, which the limits of a store count.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let edited = self.edited.as_deref().map_or(0, str::len);
+        let proposal = self.evidence.as_deref().map_or(0, WantedEvidence::len);
+        self.args.len().saturating_add(proposal).saturating_add(edited)
+    }
+
+    /// States that a grant can cover the call.
+    #[must_use]
+    pub fn grantable(self) -> Self {
+        Self { takes_grants: true, ..self }
+    }
+
+    /// Returns whether a grant can cover the call.
+    #[must_use]
+    pub const fn takes_grants(&self) -> bool {
+        self.takes_grants
     }
 
     /// Id of the pending call; the token binds it.
@@ -116,7 +203,29 @@ impl PendingApproval {
             return Err(PendingError::Ttl);
         }
         let args = args.as_str().to_owned();
-        Ok(Self { binding, args, requested, expires, session_ends: None, proposal: None })
+        Ok(Self {
+            binding,
+            args,
+            requested,
+            expires,
+            session_ends: None,
+            proposal: None,
+            evidence: None,
+            evidence_alone: false,
+            takes_grants: false,
+            approvers: None,
+            edited: None,
+        })
+    }
+
+    pub(crate) fn with_edited(self, edited: Option<Box<str>>) -> Self {
+        Self { edited, ..self }
+    }
+
+    /// Canonical text of a person's arguments in place of the agent's. Escape it like those.
+    #[must_use]
+    pub fn edited_text(&self) -> Option<&str> {
+        self.edited.as_deref()
     }
 }
 
@@ -127,6 +236,9 @@ impl fmt::Debug for PendingApproval {
             .field("binding", &self.binding)
             .field("requested", &self.requested)
             .field("expires", &self.expires)
+            .field("evidence", &self.evidence)
+            .field("evidence_alone", &self.evidence_alone)
+            .field("approvers", &self.approvers)
             .finish_non_exhaustive()
     }
 }
@@ -142,6 +254,16 @@ struct WirePending {
     session_ends: Option<Timestamp>,
     #[serde(default, deserialize_with = "present")]
     proposal: Option<Box<ProposalSummary>>,
+    #[serde(default, deserialize_with = "present")]
+    evidence: Option<Box<WantedEvidence>>,
+    #[serde(default)]
+    evidence_alone: bool,
+    #[serde(default)]
+    takes_grants: bool,
+    #[serde(default, deserialize_with = "present")]
+    approvers: Option<Box<Approvers>>,
+    #[serde(default, deserialize_with = "present")]
+    edited: Option<Box<str>>,
 }
 
 impl TryFrom<WirePending> for PendingApproval {
@@ -154,8 +276,18 @@ impl TryFrom<WirePending> for PendingApproval {
         if canonical.bytes() != args {
             return Err(PendingError::Args);
         }
+        if wire.evidence_alone && wire.evidence.is_none() {
+            return Err(PendingError::Kind);
+        }
+        let WirePending { session_ends, proposal, evidence, evidence_alone, takes_grants, .. } = wire;
+        let (approvers, edited) = (wire.approvers, wire.edited);
         let pending = Self::checked(wire.binding, &canonical, wire.requested, wire.expires)?;
-        Ok(Self { session_ends: wire.session_ends, proposal: wire.proposal, ..pending })
+        let pending =
+            Self { session_ends, proposal, evidence, evidence_alone, takes_grants, approvers, ..pending };
+        let Some(text) = edited else { return Ok(pending) };
+        let args = read(text.as_bytes(), pending.binding.args_recipe, &Limits::hard_caps());
+        args.ok().filter(|args| args.bytes() == text.as_bytes()).ok_or(PendingError::Edit)?;
+        Ok(pending.with_edited(Some(text)))
     }
 }
 
@@ -163,7 +295,7 @@ impl TryFrom<WirePending> for PendingApproval {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PendingState {
-    /// Undecided.
+    /// Undecided. A question for an attestation alone stays so until the attestation is used.
     Waiting,
     /// Approved. The token waits for the agent's retry, and may have expired since.
     Approved(ApprovalToken),
@@ -212,8 +344,14 @@ pub enum SessionKind {
 /// its own expiry. Once approved, it expires with the token left for it ([`ApprovalToken::claimed_expiry`]), sooner
 /// or later than its own expiry.
 ///
-/// **Limits.** A store holds at most 1,024 open questions with at most 64 MiB of arguments, plus up to 32 KiB of
-/// proposal summary each. At most 64 of them, with at most 4 MiB, may wait for one session ([`PendingApproval::asker`]),
+/// **Kinds.** A question asks for an approval, for an attestation, or for both; the limits count all kinds together. Its
+/// attestation is stored beside its token, and either may come first. A question waits until it has all its answers.
+///
+/// **Approvers.** A question may name [approvers](PendingApproval::approvers). It waits until as many of them as it needs have
+/// approved, and keeps the token of each. One denial denies it.
+///
+/// **Limits.** A store holds at most 1,024 open questions with at most 64 MiB of arguments and proposals, plus up to 32
+/// KiB of proposal summary and one attested proposal each. At most 64 of them, with at most 4 MiB, may wait for one session ([`PendingApproval::asker`]),
 /// so one agent cannot take the room of the others. A question without a session counts under its principal.
 ///
 /// **Denials.** A denial covers the act ([`CallFacts::act`]) and is in force until the session ends
@@ -232,7 +370,8 @@ pub enum SessionKind {
 pub trait PendingApprovals: Send + Sync + fmt::Debug {
     /// Requests approval at the time [`PendingApproval::requested`]. Returns the id to approve: the id of an open
     /// question about the same act ([`CallFacts::act`]) if there is one, so that retries do not pile up. A question
-    /// whose approval has expired is closed, and the new one is added.
+    /// whose approval has expired is closed, and the new one is added. If the same act was asked about for another kind of
+    /// answer, that question asks for both from now on.
     ///
     /// # Errors
     /// [`PendingError::Denied`] if a denial of the same act is in force, [`PendingError::Full`] if the session or the
@@ -288,12 +427,34 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
     fn has_session_ended(&self, pending: &PendingApproval, now: Timestamp) -> Result<bool, PendingError>;
 
     /// Approves a waiting question: stores its token until the token expires. A token that has expired or states no
-    /// expiry is refused, and the question stays unchanged.
+    /// expiry is refused, and the question stays unchanged. A question that needs several approvals waits until the last of
+    /// them ([`PendingApproval::add_token`]).
     ///
     /// # Errors
-    /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Expired`], [`PendingError::SessionEnded`],
-    /// [`PendingError::Token`] or [`PendingError::Unavailable`].
+    /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Kind`], [`PendingError::Expired`],
+    /// [`PendingError::SessionEnded`], [`PendingError::Token`], [`PendingError::Approver`], [`PendingError::SameApprover`] or
+    /// [`PendingError::Unavailable`].
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError>;
+
+    /// Approves a question with a person's own arguments ([`PendingApproval::edited`]), which are stored with the token in
+    /// one step.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve); [`PendingError::Edit`] if the question takes none.
+    fn approve_edited(
+        &self,
+        id: &CallId,
+        token: &ApprovalToken,
+        args: &Canonical,
+        now: Timestamp,
+    ) -> Result<(), PendingError>;
+
+    /// Returns the tokens left for a question, in the order in which they were given: those of an approved question, or those
+    /// that a waiting one has so far.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn approvals(&self, id: &CallId) -> Result<Vec<ApprovalToken>, PendingError>;
 
     /// Denies the act of a question that waits, has expired, or is approved and unused, in the name of `by`. Other
     /// open questions about the same act are denied with it.
@@ -315,6 +476,12 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
         reason: Option<&DenialReason>,
     ) -> Result<(), PendingError>;
 
+    /// Closes a waiting question because a grant covers its call.
+    ///
+    /// # Errors
+    /// [`PendingError::Unknown`], [`PendingError::Decided`] if it no longer waits, or [`PendingError::Unavailable`].
+    fn cover(&self, id: &CallId) -> Result<(), PendingError>;
+
     /// Finds a denial of the same act that is in force.
     ///
     /// # Errors
@@ -332,10 +499,41 @@ pub trait PendingApprovals: Send + Sync + fmt::Debug {
         now: Timestamp,
     ) -> Result<Option<(CallId, ApprovalToken)>, PendingError>;
 
-    /// Marks an approved question as used. Also closes one whose token can no longer be used.
+    /// Stores the attestation that an open question asks for, until it expires.
     ///
     /// # Errors
-    /// [`PendingError::Unknown`], [`PendingError::Decided`] if it is not approved, or [`PendingError::Unavailable`].
+    /// [`PendingError::Unknown`], [`PendingError::Decided`], [`PendingError::Kind`], [`PendingError::Expired`],
+    /// [`PendingError::SessionEnded`] or [`PendingError::Unavailable`].
+    fn attest(&self, id: &CallId, answer: &AttestedProposal, now: Timestamp) -> Result<(), PendingError>;
+
+    /// Returns the attestation that is stored for a question.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn attestation(&self, id: &CallId) -> Result<Option<AttestedProposal>, PendingError>;
+
+    /// Finds the unexpired attestation stored for the same act. It binds the returned id.
+    ///
+    /// # Errors
+    /// [`PendingError::Unavailable`].
+    fn find_attested(
+        &self,
+        act: &CallFacts,
+        now: Timestamp,
+    ) -> Result<Option<(CallId, AttestedProposal)>, PendingError>;
+
+    /// Removes an attestation that can no longer be used. A question without an approval is closed with it; an approved one
+    /// asks for the attestation again.
+    ///
+    /// # Errors
+    /// [`PendingError::Unknown`] or [`PendingError::Unavailable`].
+    fn drop_attestation(&self, id: &CallId) -> Result<(), PendingError>;
+
+    /// Marks a question with an approval, or with the attestation that alone it asks for, as used. Also closes one whose
+    /// token can no longer be used.
+    ///
+    /// # Errors
+    /// [`PendingError::Unknown`], [`PendingError::Decided`] if it is not answered, or [`PendingError::Unavailable`].
     fn mark_used(&self, id: &CallId) -> Result<(), PendingError>;
 
     /// Removes a waiting question as if it had never been requested. For a caller that could not record its request.
@@ -357,7 +555,7 @@ pub fn short_id<'a, 'o>(id: &'a str, others: impl IntoIterator<Item = &'o str>) 
 }
 
 /// Reads an optional member that is present. `null` is refused: absence has one spelling.
-fn present<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(
+pub(crate) fn present<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(
     d: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)

@@ -1,12 +1,15 @@
 use std::collections::{BTreeMap, HashMap};
 
+use countersign_canonical_json::Canonical;
 use countersign_core::{CallFacts, CallId, Digest, OperatorId, SessionId, Timestamp};
 use parking_lot::Mutex;
 
 use crate::denial::{DenialReason, PendingDenial};
 use crate::error::PendingError;
+use crate::evidence_question::AttestedProposal;
 use crate::pending::asker_of_session;
 use crate::pending::{PendingApproval, PendingApprovals, PendingState, SESSION_SILENCE, SessionKind};
+use crate::several::first_expiry;
 use crate::token::ApprovalToken;
 
 /// Most open questions: waiting, or approved and unused.
@@ -85,7 +88,11 @@ struct Item {
     act: Digest,
     asker: Digest,
     state: PendingState,
-    /// Expiry of the question; once approved, of its token.
+    /// Tokens given for a question that needs several.
+    tokens: Vec<ApprovalToken>,
+    /// The attestation, once it was given.
+    attested: Option<AttestedProposal>,
+    /// Expiry of the question; once approved, of its token; once attested where that is all, of the attestation.
     open_until: Timestamp,
     /// Whether its session had ended at the last request.
     is_withdrawn: bool,
@@ -100,8 +107,18 @@ impl Item {
         !self.is_decided() && !self.is_withdrawn && now < self.open_until
     }
 
+    /// Returns `true` if an answer is missing.
     fn is_waiting(&self, now: Timestamp) -> bool {
-        matches!(self.state, PendingState::Waiting) && now < self.open_until
+        let lacks_approval = self.pending.needs_approval() && matches!(self.state, PendingState::Waiting);
+        let lacks_evidence = self.pending.evidence().is_some() && self.attested.is_none();
+        !self.is_decided() && (lacks_approval || lacks_evidence) && now < self.open_until
+    }
+
+    /// Returns `true` if an attestation is all that the question asks for, and was given.
+    const fn is_attested_alone(&self) -> bool {
+        matches!(self.state, PendingState::Waiting)
+            && !self.pending.needs_approval()
+            && self.attested.is_some()
     }
 }
 
@@ -122,6 +139,43 @@ impl MemoryPendingApprovals {
         let item = kept.entries.values_mut().find(|item| item.pending.id() == id);
         change(item.ok_or(PendingError::Unknown)?)
     }
+
+    fn keep_approval(
+        &self,
+        id: &CallId,
+        token: &ApprovalToken,
+        edited: Option<&Canonical>,
+        now: Timestamp,
+    ) -> Result<(), PendingError> {
+        let mut kept = self.kept.lock();
+        let Kept { entries, sessions, .. } = &mut *kept;
+        let item = entries.values_mut().find(|item| item.pending.id() == id);
+        let item = item.ok_or(PendingError::Unknown)?;
+        if !matches!(item.state, PendingState::Waiting) {
+            return Err(PendingError::Decided);
+        }
+        if !item.pending.needs_approval() {
+            return Err(PendingError::Kind);
+        }
+        if sessions.get(&item.asker).is_some_and(|session| session.has_ended(now)) {
+            return Err(PendingError::SessionEnded);
+        }
+        if item.open_until <= now {
+            return Err(PendingError::Expired);
+        }
+        let edited = edited.map(|args| item.pending.edited(args)).transpose()?;
+        let tokens = item.pending.add_token(item.tokens.clone(), token, now)?;
+        if tokens.len() >= item.pending.needed() {
+            let first = tokens.first().unwrap_or(token).clone();
+            (item.open_until, item.is_withdrawn) = (first_expiry(&tokens).ok_or(PendingError::Token)?, false);
+            item.state = PendingState::Approved(first);
+        }
+        item.tokens = tokens;
+        if let Some(edited) = edited {
+            item.pending = edited;
+        }
+        Ok(())
+    }
 }
 
 impl PendingApprovals for MemoryPendingApprovals {
@@ -141,36 +195,47 @@ impl PendingApprovals for MemoryPendingApprovals {
         if denied.iter().any(|denial| denial.act == act) {
             return Err(PendingError::Denied);
         }
-        let open = || entries.values().filter(|item| item.is_open(now));
-        if let Some(same) = open().find(|item| item.act == act) {
-            return Ok(same.pending.id().clone());
+        let same = entries.iter().find(|(_, item)| item.act == act && item.is_open(now));
+        if let Some((number, same)) = same {
+            let merged = same.pending.merged(pending, same.attested.is_some());
+            let (number, id) = (*number, merged.id().clone());
+            let grown = merged.size().saturating_sub(same.pending.size());
+            if grown > 0 && !has_bytes(entries, &merged.asker(), grown, now) {
+                return Err(PendingError::Full);
+            }
+            if let Some(same) = entries.get_mut(&number) {
+                same.pending = merged;
+            }
+            return Ok(id);
         }
         if entries.values().any(|item| item.pending.id() == pending.id()) {
             return Err(PendingError::Conflict);
         }
         let asker = pending.asker();
-        let of_asker = || {
-            entries.values().filter(|item| item.asker == asker && item.is_waiting(now) && item.is_open(now))
-        };
+        let open = || entries.values().filter(|item| item.is_open(now));
+        let of_asker = open().filter(|item| item.asker == asker && item.is_waiting(now)).count();
         let denied_of_asker = denied.iter().filter(|denial| denial.asker == asker).count();
-        if of_asker().count().saturating_add(denied_of_asker) >= MAX_WAITING_EACH
-            || bytes_with(of_asker(), pending) > MAX_ARGS_BYTES_EACH
+        if of_asker.saturating_add(denied_of_asker) >= MAX_WAITING_EACH
             || open().count() >= MAX_OPEN
+            || !has_bytes(entries, &asker, pending.size(), now)
         {
             return Err(PendingError::Full);
         }
         forget_closed(entries, now, MAX_CLOSED);
-        if bytes_with(entries.values(), pending) > MAX_ARGS_BYTES {
-            forget_closed(entries, now, 0);
-        }
-        if bytes_with(entries.values(), pending) > MAX_ARGS_BYTES {
-            return Err(PendingError::Full);
-        }
         let next = entries.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
         let (state, open_until) = (PendingState::Waiting, pending.expires());
         entries.insert(
             next,
-            Item { pending: pending.clone(), act, asker, state, open_until, is_withdrawn: false },
+            Item {
+                pending: pending.clone(),
+                act,
+                asker,
+                state,
+                tokens: Vec::new(),
+                attested: None,
+                open_until,
+                is_withdrawn: false,
+            },
         );
         Ok(pending.id().clone())
     }
@@ -219,23 +284,23 @@ impl PendingApprovals for MemoryPendingApprovals {
     }
 
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError> {
-        let mut kept = self.kept.lock();
-        let Kept { entries, sessions, .. } = &mut *kept;
-        let item = entries.values_mut().find(|item| item.pending.id() == id);
-        let item = item.ok_or(PendingError::Unknown)?;
-        if !matches!(item.state, PendingState::Waiting) {
-            return Err(PendingError::Decided);
-        }
-        if sessions.get(&item.asker).is_some_and(|session| session.has_ended(now)) {
-            return Err(PendingError::SessionEnded);
-        }
-        let expiry = token.claimed_expiry().ok_or(PendingError::Token)?;
-        if !item.is_waiting(now) || expiry <= now {
-            return Err(PendingError::Expired);
-        }
-        (item.open_until, item.is_withdrawn) = (expiry, false);
-        item.state = PendingState::Approved(token.clone());
-        Ok(())
+        self.keep_approval(id, token, None, now)
+    }
+
+    fn approve_edited(
+        &self,
+        id: &CallId,
+        token: &ApprovalToken,
+        args: &Canonical,
+        now: Timestamp,
+    ) -> Result<(), PendingError> {
+        self.keep_approval(id, token, Some(args), now)
+    }
+
+    fn approvals(&self, id: &CallId) -> Result<Vec<ApprovalToken>, PendingError> {
+        let kept = self.kept.lock();
+        let item = kept.entries.values().find(|item| item.pending.id() == id);
+        Ok(item.map(|item| item.tokens.clone()).unwrap_or_default())
     }
 
     fn deny_because(
@@ -251,11 +316,22 @@ impl PendingApprovals for MemoryPendingApprovals {
         }
         let (act, asker, until) = (item.act, item.asker, item.pending.denied_until());
         for same in kept.entries.values_mut().filter(|item| item.act == act && !item.is_decided()) {
-            same.state = PendingState::Denied;
+            (same.state, same.attested) = (PendingState::Denied, None);
+            same.tokens.clear();
         }
         let (id, by, reason) = (id.clone(), by.clone(), reason.cloned());
         kept.denied.push(Denial { act, id, by, reason, asker, until });
         Ok(())
+    }
+
+    fn cover(&self, id: &CallId) -> Result<(), PendingError> {
+        self.change(id, |item| {
+            if !matches!(item.state, PendingState::Waiting) {
+                return Err(PendingError::Decided);
+            }
+            item.state = PendingState::Used;
+            Ok(())
+        })
     }
 
     fn find_denied(&self, act: &CallFacts, now: Timestamp) -> Result<Option<PendingDenial>, PendingError> {
@@ -284,12 +360,68 @@ impl PendingApprovals for MemoryPendingApprovals {
         Ok(kept.entries.values().find_map(token))
     }
 
+    fn attest(&self, id: &CallId, answer: &AttestedProposal, now: Timestamp) -> Result<(), PendingError> {
+        let mut kept = self.kept.lock();
+        let Kept { entries, sessions, .. } = &mut *kept;
+        let item = entries.values_mut().find(|item| item.pending.id() == id);
+        let item = item.ok_or(PendingError::Unknown)?;
+        if item.is_decided() || item.attested.is_some() {
+            return Err(PendingError::Decided);
+        }
+        if item.pending.evidence().is_none() {
+            return Err(PendingError::Kind);
+        }
+        if sessions.get(&item.asker).is_some_and(|session| session.has_ended(now)) {
+            return Err(PendingError::SessionEnded);
+        }
+        if item.open_until <= now || answer.expires() <= now {
+            return Err(PendingError::Expired);
+        }
+        item.attested = Some(answer.clone());
+        if item.is_attested_alone() {
+            (item.open_until, item.is_withdrawn) = (answer.expires(), false);
+        }
+        Ok(())
+    }
+
+    fn attestation(&self, id: &CallId) -> Result<Option<AttestedProposal>, PendingError> {
+        let kept = self.kept.lock();
+        let item = kept.entries.values().find(|item| item.pending.id() == id);
+        Ok(item.and_then(|item| item.attested.clone()))
+    }
+
+    fn find_attested(
+        &self,
+        act: &CallFacts,
+        now: Timestamp,
+    ) -> Result<Option<(CallId, AttestedProposal)>, PendingError> {
+        let act = act.act();
+        let kept = self.kept.lock();
+        let mut open = kept.entries.values().filter(|item| item.act == act && item.is_open(now));
+        Ok(open.find_map(|item| {
+            let attested = item.attested.clone().filter(|attested| now < attested.expires())?;
+            Some((item.pending.id().clone(), attested))
+        }))
+    }
+
+    fn drop_attestation(&self, id: &CallId) -> Result<(), PendingError> {
+        self.change(id, |item| {
+            if item.is_attested_alone() {
+                item.state = PendingState::Used;
+                item.tokens.clear();
+            }
+            item.attested = None;
+            Ok(())
+        })
+    }
+
     fn mark_used(&self, id: &CallId) -> Result<(), PendingError> {
         self.change(id, |item| {
-            if !matches!(item.state, PendingState::Approved(_)) {
+            if !matches!(item.state, PendingState::Approved(_)) && !item.is_attested_alone() {
                 return Err(PendingError::Decided);
             }
-            item.state = PendingState::Used;
+            (item.state, item.attested) = (PendingState::Used, None);
+            item.tokens.clear();
             Ok(())
         })
     }
@@ -318,8 +450,19 @@ fn forget_closed(entries: &mut BTreeMap<u64, Item>, now: Timestamp, keep: usize)
     });
 }
 
-/// Bytes of arguments, with one more question counted.
-fn bytes_with<'a>(items: impl Iterator<Item = &'a Item>, more: &PendingApproval) -> usize {
-    let sizes = items.map(|item| item.pending.args().len());
-    sizes.fold(more.args().len(), usize::saturating_add)
+/// Returns `true` if the limits leave room for `more` bytes of this asker. Closed questions are dropped if the room of all
+/// would not do.
+fn has_bytes(entries: &mut BTreeMap<u64, Item>, asker: &Digest, more: usize, now: Timestamp) -> bool {
+    fn bytes<'a>(items: impl Iterator<Item = &'a Item>, more: usize) -> usize {
+        items.map(|item| item.pending.size()).fold(more, usize::saturating_add)
+    }
+    let of_asker =
+        entries.values().filter(|item| item.asker == *asker && item.is_waiting(now) && item.is_open(now));
+    if bytes(of_asker, more) > MAX_ARGS_BYTES_EACH {
+        return false;
+    }
+    if bytes(entries.values(), more) > MAX_ARGS_BYTES {
+        forget_closed(entries, now, 0);
+    }
+    bytes(entries.values(), more) <= MAX_ARGS_BYTES
 }

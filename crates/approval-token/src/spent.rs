@@ -23,14 +23,19 @@ pub(crate) fn spent_id(run: &RunId, token: &TokenId) -> SpentId {
 pub struct SpentApproval {
     token_id: TokenId,
     approver: OperatorId,
+    grant_use: Option<u32>,
 }
 
 impl SpentApproval {
     pub(crate) const fn new(token_id: TokenId, approver: OperatorId) -> Self {
-        Self { token_id, approver }
+        Self { token_id, approver, grant_use: None }
     }
 
-    /// The token's id.
+    pub(crate) fn of_grant(self, number: u32) -> Self {
+        Self { grant_use: Some(number), ..self }
+    }
+
+    /// The token's id, or the grant's.
     #[must_use]
     pub const fn token_id(&self) -> &TokenId {
         &self.token_id
@@ -40,6 +45,12 @@ impl SpentApproval {
     #[must_use]
     pub const fn approver(&self) -> &OperatorId {
         &self.approver
+    }
+
+    /// The use of a grant that was taken, from 1; `None` for a token.
+    #[must_use]
+    pub const fn grant_use(&self) -> Option<u32> {
+        self.grant_use
     }
 }
 
@@ -103,6 +114,12 @@ impl MemorySpentTokens {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spent.is_empty()
+    }
+
+    /// Returns whether a ticket is remembered as spent.
+    #[must_use]
+    pub fn contains(&self, id: &SpentId) -> bool {
+        self.spent.contains_key(id)
     }
 
     /// Drops entries past their `keep_until`. Spending calls it regularly.

@@ -7,6 +7,7 @@
 mod allocations;
 mod bits;
 mod field;
+mod grant;
 mod payload;
 mod pending;
 mod recipes;

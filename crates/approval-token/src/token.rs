@@ -1,7 +1,7 @@
 use std::fmt;
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
-use countersign_core::{AgentId, CallFacts, Millis, OperatorId, Timestamp, TokenId, look_alike};
+use countersign_core::{AgentId, CallFacts, CallId, Millis, OperatorId, Timestamp, TokenId, look_alike};
 use countersign_keys::RunKeys;
 use countersign_keys::sealed::{PayloadBuffer, SealedText, seal};
 
@@ -33,6 +33,18 @@ impl MintTerms {
     #[must_use]
     pub const fn new(token_id: TokenId, approver: OperatorId, issued: Timestamp, ttl: Millis) -> Self {
         Self { token_id, approver, issued, ttl }
+    }
+
+    /// The token's id.
+    #[must_use]
+    pub const fn token_id(&self) -> &TokenId {
+        &self.token_id
+    }
+
+    /// The person who approves.
+    #[must_use]
+    pub const fn approver(&self) -> &OperatorId {
+        &self.approver
     }
 }
 
@@ -127,10 +139,27 @@ impl ApprovalToken {
     /// not base a decision on it.
     #[must_use]
     pub fn claimed_expiry(&self) -> Option<Timestamp> {
+        Payload::read(&self.payload()?).map(|payload| payload.expires)
+    }
+
+    /// Approver that the token claims; `None` if it states none. Unverified: a store uses it to count the approvals of a
+    /// question. Do not base a decision on it.
+    #[must_use]
+    pub fn claimed_approver(&self) -> Option<OperatorId> {
+        Payload::read(&self.payload()?).and_then(|payload| OperatorId::new(&payload.approver).ok())
+    }
+
+    /// Call that the token claims to approve; `None` if it states none. Unverified: a host uses it to keep a token until its
+    /// call comes. Do not base a decision on it.
+    #[must_use]
+    pub fn claimed_call_id(&self) -> Option<CallId> {
+        Payload::read(&self.payload()?).and_then(|payload| CallId::new(&payload.call_id).ok())
+    }
+
+    fn payload(&self) -> Option<Vec<u8>> {
         let (_, rest) = self.0.split_once('.')?;
         let (payload, _) = rest.split_once('.')?;
-        let bytes = Base64UrlUnpadded::decode_vec(payload).ok()?;
-        Payload::read(&bytes).map(|payload| payload.expires)
+        Base64UrlUnpadded::decode_vec(payload).ok()
     }
 }
 

@@ -6,6 +6,7 @@ use countersign_keys::RunKeys;
 use countersign_keys::sealed::PayloadBuffer;
 
 use crate::error::ApprovalError;
+use crate::grant::{GrantFacts, use_id};
 use crate::payload::{LABEL, Payload, RECIPE};
 use crate::spent::{SpentApproval, spent_id};
 use crate::token::{ApprovalToken, DEFAULT_TTL_CAP, is_self_approval, parse};
@@ -117,7 +118,7 @@ pub fn verify_text(
     }
     let spent_id = spent_id(keys.run(), &token_id);
     let (issued, expires) = (payload.issued, payload.expires);
-    Ok(Approval { token_id, approver, key_id: key_id.clone(), issued, expires, spent_id })
+    Ok(Approval { token_id, approver, key_id: key_id.clone(), issued, expires, spent_id, uses: None })
 }
 
 fn compare(payload: &Payload<'_>, binding: &CallFacts, partial: Partial) -> Result<(), ApprovalError> {
@@ -161,8 +162,9 @@ fn optional<T: PartialEq + ?Sized>(
     same(left_out || carried == known, reason)
 }
 
-/// Proof that a token approved this call and had not expired. Only [`verify`] creates it; it cannot be copied, and
-/// spending consumes it. It does not prove that the token is unused.
+/// Proof that a token approved this call, or that a grant covers it, and had not expired. Only [`verify`] and
+/// [`verify_grant`](crate::verify_grant) create it; it cannot be copied, and spending consumes it. It does not prove that
+/// the token is unused, or that the grant has a use left.
 #[derive(Debug)]
 #[must_use]
 pub struct Approval {
@@ -172,10 +174,18 @@ pub struct Approval {
     issued: Timestamp,
     expires: Timestamp,
     spent_id: SpentId,
+    /// Number of uses of a grant.
+    uses: Option<u32>,
 }
 
 impl Approval {
-    /// The token's id.
+    pub(crate) fn of_grant(grant: GrantFacts) -> Self {
+        let GrantFacts { grant_id, approver, key_id, issued, expires, uses, .. } = grant;
+        let spent_id = use_id(&grant_id, 1);
+        Self { token_id: grant_id, approver, key_id, issued, expires, spent_id, uses: Some(uses) }
+    }
+
+    /// The token's id, or the grant's.
     #[must_use]
     pub const fn token_id(&self) -> &TokenId {
         &self.token_id
@@ -205,7 +215,7 @@ impl Approval {
         self.expires
     }
 
-    /// Id of the token in the spent set.
+    /// Id of the token in the spent set; of a grant, that of its first use.
     #[must_use]
     pub const fn spent_id(&self) -> &SpentId {
         &self.spent_id
@@ -217,7 +227,8 @@ impl Approval {
         Ticket::new(self.spent_id, self.issued, self.expires.saturating_add(skew))
     }
 
-    /// Spends the token. Of concurrent attempts, in all threads and processes that share the store, one succeeds.
+    /// Spends the token, or the first use of the grant that is left. Of concurrent attempts, in all threads and processes that
+    /// share the store, one succeeds for each token and each use.
     ///
     /// # Errors
     /// [`SpendError`]: the call must not run, and the approval is consumed.
@@ -230,7 +241,18 @@ impl Approval {
         if now >= self.expires {
             return Err(SpendError::Expired);
         }
-        store.spend(&self.ticket(skew), now)?;
-        Ok(SpentApproval::new(self.token_id, self.approver))
+        let Some(uses) = self.uses else {
+            store.spend(&self.ticket(skew), now)?;
+            return Ok(SpentApproval::new(self.token_id, self.approver));
+        };
+        let keep_until = self.expires.saturating_add(skew);
+        for number in 1..=uses {
+            match store.spend(&Ticket::new(use_id(&self.token_id, number), self.issued, keep_until), now) {
+                Ok(()) => return Ok(SpentApproval::new(self.token_id, self.approver).of_grant(number)),
+                Err(SpendError::Spent) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(SpendError::Spent)
     }
 }

@@ -11,9 +11,15 @@ pub enum AnswerVerdict {
     Approved,
     /// The person denied the call or plan.
     Denied,
+    /// The person granted this call and others like it.
+    Granted,
+    /// The person revoked a grant.
+    Revoked,
+    /// The person attested to the call's proposal.
+    Attested,
 }
 
-/// A person's answer to a call or plan that waited for approval, recorded when it was given.
+/// A person's answer to a call or plan that waited for approval or evidence, recorded when it was given.
 ///
 /// It is not a decision: the gate decides when the agent calls again. A recorded approval may never have been used, and
 /// one that its store then refused to keep never counted.
@@ -35,6 +41,9 @@ pub struct AnswerRecord {
     pub tool: RecordedTool,
     /// Digest of the canonical arguments.
     pub args: Digest,
+    /// Digest of the arguments that the person approved in place of `args`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub edited_to: Option<Digest>,
     /// Root of the plan, if the question binds one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub plan: Option<Digest>,
@@ -45,12 +54,24 @@ pub struct AnswerRecord {
     /// Reason given by the person.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<Escaped<512>>,
-    /// Id of the token, if the answer is an approval.
+    /// Id of the token, if the answer is an approval; of the grant, if it grants or revokes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<TokenId>,
-    /// Expiry of the token.
+    /// Expiry of the token, grant or attestation.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub expires: Option<Timestamp>,
+    /// Number of calls that the grant covers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub uses: Option<u32>,
+    /// Conditions of the grant on the arguments; without them it covers exactly `args`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub conditions: Option<Escaped<16384>>,
+    /// Digest of the signed object, if the answer is an attestation.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub attestation: Option<Digest>,
+    /// Keyring id of the key that signed it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub key: Option<Escaped<256>>,
 }
 
 impl AnswerRecord {
@@ -83,12 +104,17 @@ impl AnswerRecord {
             call_id: call_id.into(),
             tool,
             args,
+            edited_to: None,
             plan: None,
             verdict,
             approver,
             reason: None,
             approval: None,
             expires: None,
+            uses: None,
+            conditions: None,
+            attestation: None,
+            key: None,
         }
     }
 }

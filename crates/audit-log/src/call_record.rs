@@ -73,6 +73,9 @@ pub struct CallRecord {
     /// Recipe of that digest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub args_recipe: Option<Escaped<32>>,
+    /// Digest of the arguments that the agent asked for, if a person put others in their place.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub edited_from: Option<Digest>,
     /// Argument values that the operator configured to be recorded.
     #[serde(skip_serializing_if = "RecordedValues::is_empty", default)]
     pub values: RecordedValues,
@@ -84,6 +87,13 @@ pub struct CallRecord {
     /// Code of the rejection.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub code: Option<Escaped<64>>,
+    /// Whether the call waits for a person's evidence. Such a refusal is no conduct of the agent.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub waits: bool,
+    /// Codes that the gate overlooked in observe mode: without it the first of them would have refused the call. Empty if it
+    /// overlooked none; `None` outside that mode.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub observed: Option<Vec<Escaped<64>>>,
     /// Details that were not sent to the agent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<Escaped<512>>,
@@ -112,12 +122,37 @@ pub struct CallRecord {
     /// Person who approved with that token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approver: Option<OperatorId>,
+    /// Use of a grant that the call took, from 1, if `approval` is a grant.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grant_use: Option<u32>,
+    /// Further approvals that the call needed, each of another person and spent like the first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub co_approvals: Vec<CoApproval>,
     /// Author of a denial of exactly this call, as far as the host knows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub denied_by: Option<Escaped<256>>,
     /// The call's action proposal and its assessment; `None` if proposals are not accepted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub proposal: Option<Box<ProposalRecord>>,
+}
+
+/// One of several approvals of a call, beside the first.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct CoApproval {
+    /// Id of the approval token.
+    pub approval: TokenId,
+    /// Person who approved with that token.
+    pub approver: OperatorId,
+}
+
+impl CoApproval {
+    /// Names a token and its approver.
+    #[must_use]
+    pub const fn new(approval: TokenId, approver: OperatorId) -> Self {
+        Self { approval, approver }
+    }
 }
 
 impl CallRecord {
@@ -149,10 +184,13 @@ impl CallRecord {
             definition: None,
             args: None,
             args_recipe: None,
+            edited_from: None,
             values: RecordedValues::default(),
             impact: None,
             verdict,
             code: None,
+            waits: false,
+            observed: None,
             reason: None,
             registry_version,
             ask: None,
@@ -162,6 +200,8 @@ impl CallRecord {
             about_plan: false,
             approval: None,
             approver: None,
+            grant_use: None,
+            co_approvals: Vec::new(),
             denied_by: None,
             proposal: None,
         }

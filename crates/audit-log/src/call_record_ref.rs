@@ -3,7 +3,7 @@
 use countersign_core::{AgentId, Digest, OperatorId, Principal, RequestId, SessionId, Timestamp, TokenId};
 
 use crate::text::EscapedRef;
-use crate::{CallRecord, ProposalRecord, RecordedTool, RecordedValues, Verdict};
+use crate::{CallRecord, CoApproval, Escaped, ProposalRecord, RecordedTool, RecordedValues, Verdict};
 
 /// Session, agent and principal of calls, with their part of a line, which is written once.
 #[derive(Clone, Debug)]
@@ -95,10 +95,13 @@ pub struct CallRecordRef<'a> {
     pub definition: Option<Digest>,
     pub args: Option<Digest>,
     pub args_recipe: Option<EscapedRef<'a, 32>>,
+    pub edited_from: Option<&'a Digest>,
     pub values: &'a RecordedValues,
     pub impact: Option<EscapedRef<'a, 32>>,
     pub verdict: Verdict,
     pub code: Option<EscapedRef<'a, 64>>,
+    pub waits: bool,
+    pub observed: Option<&'a [Escaped<64>]>,
     pub reason: Option<EscapedRef<'a, 512>>,
     pub registry_version: u64,
     pub ask: Option<Digest>,
@@ -108,6 +111,8 @@ pub struct CallRecordRef<'a> {
     pub about_plan: bool,
     pub approval: Option<&'a TokenId>,
     pub approver: Option<&'a OperatorId>,
+    pub grant_use: Option<u32>,
+    pub co_approvals: &'a [CoApproval],
     pub denied_by: Option<EscapedRef<'a, 256>>,
     pub proposal: Option<&'a ProposalRecord>,
 }
@@ -124,10 +129,13 @@ impl<'a> From<&'a CallRecord> for CallRecordRef<'a> {
             definition: call.definition,
             args: call.args,
             args_recipe: call.args_recipe.as_ref().map(|recipe| recipe.borrowed()),
+            edited_from: call.edited_from.as_ref(),
             values: &call.values,
             impact: call.impact.as_ref().map(|impact| impact.borrowed()),
             verdict: call.verdict,
             code: call.code.as_ref().map(|code| code.borrowed()),
+            waits: call.waits,
+            observed: call.observed.as_deref(),
             reason: call.reason.as_ref().map(|reason| reason.borrowed()),
             registry_version: call.registry_version,
             ask: call.ask,
@@ -137,6 +145,8 @@ impl<'a> From<&'a CallRecord> for CallRecordRef<'a> {
             about_plan: call.about_plan,
             approval: call.approval.as_ref(),
             approver: call.approver.as_ref(),
+            grant_use: call.grant_use,
+            co_approvals: &call.co_approvals,
             denied_by: call.denied_by.as_ref().map(|by| by.borrowed()),
             proposal: call.proposal.as_deref(),
         }
@@ -163,10 +173,13 @@ impl CallRecordRef<'_> {
             definition: self.definition,
             args: self.args,
             args_recipe: self.args_recipe.map(EscapedRef::to_escaped),
+            edited_from: self.edited_from.copied(),
             values: self.values.clone(),
             impact: self.impact.map(EscapedRef::to_escaped),
             verdict: self.verdict,
             code: self.code.map(EscapedRef::to_escaped),
+            waits: self.waits,
+            observed: self.observed.map(<[_]>::to_vec),
             reason: self.reason.map(EscapedRef::to_escaped),
             registry_version: self.registry_version,
             ask: self.ask,
@@ -176,6 +189,8 @@ impl CallRecordRef<'_> {
             about_plan: self.about_plan,
             approval: self.approval.cloned(),
             approver: self.approver.cloned(),
+            grant_use: self.grant_use,
+            co_approvals: self.co_approvals.to_vec(),
             denied_by: self.denied_by.map(EscapedRef::to_escaped),
             proposal: self.proposal.cloned().map(Box::new),
         }

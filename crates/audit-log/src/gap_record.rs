@@ -1,6 +1,6 @@
 use countersign_core::{Timestamp, TokenId};
 
-use crate::Escaped;
+use crate::{CoApproval, Escaped};
 
 /// Most rows of one gap. Further codes share the last row.
 const MAX_ROWS: usize = 64;
@@ -22,6 +22,8 @@ pub struct UnrecordedAnswer<'a> {
     pub code: &'a str,
     /// Approval that was spent for it.
     pub approval: Option<&'a TokenId>,
+    /// Further approvals that were spent for it.
+    pub co_approvals: &'a [CoApproval],
 }
 
 /// Outage of the log: the answers that were given in the meantime and have no entry.
@@ -79,6 +81,7 @@ impl GapRecord {
         self.to = self.to.max(answer.time);
         self.count(answer.code.into(), 1);
         self.spent(answer.approval);
+        self.spent(answer.co_approvals.iter().map(|other| &other.approval));
     }
 
     /// Adds the answers of a later part of the same outage.

@@ -57,7 +57,7 @@ pub use countersign_tlog::{
 
 pub use answer::{AnswerRecord, AnswerVerdict};
 pub use archive::{ArchiveBefore, ArchiveError, Archived, archive_log};
-pub use call_record::{CallRecord, RecordedTool, Verdict};
+pub use call_record::{CallRecord, CoApproval, RecordedTool, Verdict};
 pub use call_record_ref::{CallOrigin, CallRecordRef, KnownTool, OriginRef, ToolRef};
 pub use closing::{ClosedLog, ClosingError, ClosingNote, unsummed_names, verify_closing};
 pub use decision_line::DecisionLine;

@@ -138,6 +138,7 @@ pub(crate) fn decision(b: &mut Vec<u8>, call: &CallRecordRef<'_>) -> Result<(), 
     maybe(b, ",\"definition\":", call.definition.as_ref(), digest);
     maybe(b, ",\"args\":", call.args.as_ref(), digest);
     maybe(b, ",\"args_recipe\":", call.args_recipe.map(|recipe| recipe.as_str()), text);
+    maybe(b, ",\"edited_from\":", call.edited_from, digest);
     if !call.values.is_empty() {
         b.extend_from_slice(b",\"values\":");
         json(b, call.values)?;
@@ -148,6 +149,13 @@ pub(crate) fn decision(b: &mut Vec<u8>, call: &CallRecordRef<'_>) -> Result<(), 
         Verdict::Reject => b",\"verdict\":\"reject\"",
     });
     maybe(b, ",\"code\":", call.code.map(|code| code.as_str()), text);
+    if call.waits {
+        b.extend_from_slice(b",\"waits\":true");
+    }
+    if let Some(observed) = call.observed {
+        b.extend_from_slice(b",\"observed\":");
+        json(b, &observed)?;
+    }
     maybe(b, ",\"reason\":", call.reason.map(|reason| reason.as_str()), text);
     number(b, ",\"registry_version\":", call.registry_version);
     maybe(b, ",\"ask\":", call.ask.as_ref(), digest);
@@ -159,6 +167,11 @@ pub(crate) fn decision(b: &mut Vec<u8>, call: &CallRecordRef<'_>) -> Result<(), 
     }
     maybe(b, ",\"approval\":", call.approval.map(|id| id.as_str()), text);
     maybe(b, ",\"approver\":", call.approver.map(|id| id.as_str()), text);
+    maybe(b, ",\"grant_use\":", call.grant_use.map(u64::from), number);
+    if !call.co_approvals.is_empty() {
+        b.extend_from_slice(b",\"co_approvals\":");
+        json(b, &call.co_approvals)?;
+    }
     maybe(b, ",\"denied_by\":", call.denied_by.map(|by| by.as_str()), text);
     if let Some(proposal) = call.proposal {
         b.extend_from_slice(b",\"proposal\":");

@@ -52,6 +52,9 @@ pub struct SessionRecord {
     /// goal stays pinned at least until this contract ends.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub renewed: bool,
+    /// End of the gate's observe mode, if that is on when the session begins.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub observe_until: Option<Timestamp>,
 }
 
 impl SessionRecord {
@@ -83,6 +86,7 @@ impl SessionRecord {
             spent_store,
             profile,
             renewed: false,
+            observe_until: None,
         }
     }
 }

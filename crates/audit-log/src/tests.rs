@@ -101,6 +101,7 @@ fn hostile(text: &str) -> Vec<Record> {
     call.args = Some(Digest::of(b"a"));
     call.values = RecordedValues::new([(text, text), ("", text)]);
     call.denied_by = Some(text.into());
+    call.observed = Some(vec![text.into(), "RATE_LIMIT".into()]);
     call.trace = Some(text.into());
     call.ask = Some(Digest::of(b"k"));
     call.ask_restated = Some(Digest::of(b"r"));
@@ -110,6 +111,7 @@ fn hostile(text: &str) -> Vec<Record> {
     call.request_id = Some("r|1\"".parse().unwrap());
     call.approval = Some("t,\"type\":\"x".parse().unwrap());
     call.approver = Some("carol".parse().unwrap());
+    call.co_approvals = vec![CoApproval::new("t2\"|".parse().unwrap(), "dora".parse().unwrap())];
     let mut proposal = ProposalRecord::new(text);
     proposal.digest = Some(Digest::of(b"q"));
     proposal.intent = Some(Digest::of(b"i"));
@@ -155,6 +157,8 @@ fn hostile(text: &str) -> Vec<Record> {
     answer.reason = Some(text.into());
     answer.approval = Some("t,\"type\":\"x".parse().unwrap());
     answer.expires = Some(at(9_000));
+    answer.attestation = Some(Digest::of(b"o"));
+    answer.key = Some(text.into());
     let mut refused = RefusedRecord::new(
         SessionId::new("s1").unwrap(),
         Some(AgentId::new("support-bot").unwrap()),
@@ -182,7 +186,7 @@ fn hostile(text: &str) -> Vec<Record> {
     let spent = "s1".parse().unwrap();
     for n in 8_000..8_070 {
         let code = format!("{n}{text}");
-        gap.add(&UnrecordedAnswer { time: at(n), code: &code, approval: Some(&spent) });
+        gap.add(&UnrecordedAnswer { time: at(n), code: &code, approval: Some(&spent), co_approvals: &[] });
     }
     vec![
         Record::Session(session),

@@ -1,8 +1,11 @@
 mod approve;
 mod ask;
+mod attest;
 pub(crate) mod audit;
 mod check;
 mod completions;
+mod grant;
+mod hook;
 pub(crate) mod json;
 pub(crate) mod keys;
 pub(crate) mod mcp;
@@ -11,10 +14,13 @@ mod plan;
 mod proposal;
 mod quarantine;
 pub(crate) mod registry;
+mod serve;
 mod simulate;
 mod stats;
 mod store;
 pub(crate) mod token;
+mod user;
+pub(crate) mod wrap;
 
 use clap::Subcommand;
 
@@ -43,6 +49,8 @@ macro_rules! verbs {
 }
 
 verbs! {
+    Wrap(wrap::Wrap),
+    Unwrap(wrap::Unwrap),
     Demo(crate::demo::Demo),
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -61,7 +69,12 @@ verbs! {
     Check(check::CheckArgs),
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    Serve(serve::Serve),
     Approve(approve::ApproveArgs),
+    Attest(attest::AttestArgs),
+    #[command(subcommand)]
+    Grant(grant::GrantCommand),
+    Hook(hook::HookArgs),
     #[command(subcommand)]
     Store(store::Store),
     #[command(subcommand)]
@@ -72,6 +85,8 @@ verbs! {
     Merkle(merkle::Merkle),
     Simulate(simulate::Simulate),
     Stats(stats::Stats),
+    #[command(subcommand)]
+    User(user::User),
     Completions(completions::Completions),
     #[command(hide = true)]
     DemoDesk(crate::demo::DemoDesk),

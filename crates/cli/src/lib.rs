@@ -4,9 +4,12 @@
 //! Results go to standard output, one-line errors to standard error. The exit code is 0 for done or allowed, 1 for an
 //! error, 2 for wrong usage and 3 for refused. The `proposal` verbs have PIC/1.0's own codes instead.
 
+mod approver;
 mod cli;
 mod command;
+mod config_args;
 mod demo;
+mod drafting;
 mod failure;
 mod files;
 mod minting;

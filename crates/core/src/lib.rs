@@ -4,11 +4,13 @@
 //! This crate does no I/O but reading the system's clock, and contains no policy. Every value of its types is valid by
 //! construction: `FromStr`, `TryFrom` and `Deserialize` run the same check.
 
+mod approvers;
 mod call_facts;
 mod clock;
 mod coded;
 mod digest;
 mod error_chain;
+mod evidence_gap;
 mod id;
 mod impact;
 mod recipe;
@@ -22,11 +24,13 @@ mod tool;
 #[cfg(test)]
 mod tests;
 
+pub use approvers::{Approvers, ApproversError};
 pub use call_facts::CallFacts;
 pub use clock::{Clock, ClockError, ManualClock, SystemClock};
 pub use coded::Coded;
 pub use digest::{Digest, DigestBuilder, DigestError, SeenDigests};
 pub use error_chain::error_chain;
+pub use evidence_gap::EvidenceGap;
 pub use id::{
     AgentId, Audience, CallId, IdError, KeyId, OperatorId, OutputTag, Principal, RequestId, RunId, SessionId,
     StoreId, TokenId,

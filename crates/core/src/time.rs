@@ -1,4 +1,5 @@
 use std::fmt;
+use std::time::Duration;
 
 /// Largest time or span: 2^53 - 1 ms, so that every value is exact in JSON (RFC 8259, section 6).
 const MAX_MILLIS: u64 = (1 << 53) - 1;
@@ -148,6 +149,14 @@ impl TryFrom<u64> for Millis {
     type Error = TimeError;
     fn try_from(millis: u64) -> Result<Self, TimeError> {
         Self::new(millis)
+    }
+}
+
+/// Whole milliseconds; a fraction is cut off.
+impl TryFrom<Duration> for Millis {
+    type Error = TimeError;
+    fn try_from(span: Duration) -> Result<Self, TimeError> {
+        Self::new(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
     }
 }
 

@@ -12,14 +12,28 @@ mod tests;
 pub use load::{Countersign, CountersignBuilder, LoadError};
 pub use session::{NegotiatedSession, SessionBuilder, SessionError};
 
+/// What a host needs for its first gated call.
+pub mod prelude {
+    pub use crate::Countersign;
+    pub use countersign_audit_log::{AuditSink, Log, LogOptions, MemorySink};
+    pub use countersign_canonical_json::Canonical;
+    pub use countersign_core::{AgentId, Coded, Millis, OperatorId, Principal, SessionId};
+    pub use countersign_keys::SigningKey;
+    pub use countersign_tlog::note::KeyName;
+    pub use countersign_tool_gate::{
+        AcceptedCall, ApprovalRequest, AsyncGate, BlockingPool, CallError, OwnedToolCall, Rejection,
+        RejectionCode, ToolCall, ToolGate, Window,
+    };
+}
+
 /// Names, digests, time, the facts of a call, and the trait of a store of spent tokens.
 pub mod core {
     pub use countersign_core::{
-        AgentId, Audience, CallFacts, CallId, Clock, ClockError, Coded, Digest, DigestBuilder, DigestError,
-        IdError, ImpactClass, ImpactError, KeyId, ManualClock, Millis, OperatorId, OutputTag, Principal,
-        Recipe, RecipeError, RequestId, RunId, ServerName, SessionId, SpendError, SpentId, SpentTokens,
-        StoreId, SystemClock, Ticket, TimeError, Timestamp, TokenId, ToolId, ToolName, error_chain,
-        escape_hidden, is_hidden,
+        AgentId, Approvers, ApproversError, Audience, CallFacts, CallId, Clock, ClockError, Coded, Digest,
+        DigestBuilder, DigestError, EvidenceGap, IdError, ImpactClass, ImpactError, KeyId, ManualClock,
+        Millis, OperatorId, OutputTag, Principal, Recipe, RecipeError, RequestId, RunId, ServerName,
+        SessionId, SpendError, SpentId, SpentTokens, StoreId, SystemClock, Ticket, TimeError, Timestamp,
+        TokenId, ToolId, ToolName, error_chain, escape_hidden, is_hidden,
     };
 }
 
@@ -87,14 +101,15 @@ pub mod tlog {
 /// The signed list of agents and tools, and the contract of a session.
 pub mod registry {
     pub use countersign_registry::{
-        AgentClaims, AgentEntry, AgentError, ApprovalRule, ArgPlace, ArgsError, AskRule, BorrowedView,
-        Capabilities, CapabilityRegistry, Constraint, ConstraintError, ContentError, ContentProblem,
-        ContractError, DefinitionError, DraftError, EvidenceRule, FORMAT, FileHighWater, Finding,
-        FreshnessError, HighWaterStore, LimitError, Limits, ListedTool, LoadOptions, Mark, MarkError,
-        MemoryHighWater, NegotiateError, NegotiationRequest, PAYLOAD_TYPE, PlaceError, PlanRule, Rate,
-        RefreshError, RegistryDraft, RegistryError, RegistrySnapshot, RegistryView, Revoked, ServerEntry,
-        SessionContract, Severity, ToolEntry, ToolEntryBuilder, ToolRules, Wanted, agent_fingerprint,
-        definition_digest, draft_schema, tool_fingerprint, verify_registry,
+        AgentClaims, AgentEntry, AgentError, ApprovalBranch, ApprovalChange, ApprovalRule, ApprovalTerms,
+        ApprovalTermsError, ArgPlace, ArgsError, AskRule, BorrowedView, Capabilities, CapabilityRegistry,
+        Constraint, ConstraintError, ContentError, ContentProblem, ContractError, DefinitionError,
+        DraftError, EvidenceRule, FORMAT, FileHighWater, Finding, FreshnessError, HighWaterStore, LimitError,
+        Limits, ListedTool, LoadOptions, Mark, MarkError, MemoryHighWater, NegotiateError,
+        NegotiationRequest, PAYLOAD_TYPE, PlaceError, PlanRule, Rate, RefreshError, RegistryDraft,
+        RegistryError, RegistrySnapshot, RegistryView, Revoked, ServerEntry, SessionContract, Severity,
+        ToolEntry, ToolEntryBuilder, ToolRules, Wanted, agent_fingerprint, definition_digest, draft_schema,
+        tool_fingerprint, verify_registry,
     };
 }
 
@@ -106,11 +121,12 @@ pub mod pinned_ask {
 /// Approvals of single calls and of plans, the tokens that carry them, and the questions that wait for them.
 pub mod approval_token {
     pub use countersign_approval_token::{
-        Approval, ApprovalError, ApprovalToken, ClaimSummary, DEFAULT_TTL_CAP, DenialReason, EvidenceForm,
-        EvidenceSummary, MemoryPendingApprovals, MemorySpentTokens, MintError, MintTerms, Partial,
-        PendingApproval, PendingApprovals, PendingDenial, PendingError, PendingState, ProposalSummary,
-        SESSION_SILENCE, SessionKind, SpentApproval, VerifyTerms, asker_of_session, mint, verify,
-        verify_text,
+        Approval, ApprovalError, ApprovalToken, AttestedProposal, ClaimSummary, DEFAULT_GRANT_CAP,
+        DEFAULT_TTL_CAP, DenialReason, EvidenceForm, EvidenceSummary, GrantFacts, GrantTerms, GrantToken,
+        Grants, MAX_GRANT_USES, MemoryGrants, MemoryPendingApprovals, MemorySpentTokens, MintError,
+        MintTerms, Partial, PendingApproval, PendingApprovals, PendingDenial, PendingError, PendingState,
+        ProposalSummary, SESSION_SILENCE, SessionKind, SpentApproval, StoredGrant, VerifyTerms,
+        WantedEvidence, asker_of_session, grant, mint, verify, verify_grant, verify_text,
     };
 }
 
@@ -144,9 +160,9 @@ pub mod committed_plan {
 pub mod audit_log {
     // Entries.
     pub use countersign_audit_log::{
-        AnswerRecord, AnswerVerdict, ArchivedRecord, BeganRecord, CallRecord, ClaimsRecord, Direction,
-        EndReason, EndRecord, Escaped, EscapedError, EvidenceKind, EvidenceRecord, GapRecord, GapRow,
-        GatewayRecord, Instructions, OutcomeBy, OutcomeKind, OutcomeRecord, ProposalRecord, Record,
+        AnswerRecord, AnswerVerdict, ArchivedRecord, BeganRecord, CallRecord, ClaimsRecord, CoApproval,
+        Direction, EndReason, EndRecord, Escaped, EscapedError, EvidenceKind, EvidenceRecord, GapRecord,
+        GapRow, GatewayRecord, Instructions, OutcomeBy, OutcomeKind, OutcomeRecord, ProposalRecord, Record,
         RecordedTool, RecordedValue, RecordedValues, RecordedValuesError, RecoveredRecord, RefusedRecord,
         RefusedRow, SeenSums, ServerRecord, SessionRecord, Signal, SignalRecord, StandingChange,
         StandingRecord, UnrecordedAnswer, Verdict,
@@ -182,9 +198,10 @@ pub mod tool_gate {
     };
     // A call and its answer.
     pub use countersign_tool_gate::{
-        AcceptedCall, ApprovalDesk, ApprovalRequest, CallArgs, CallError, FinishPlanError, HaltPlanError,
-        InFlight, NotFiled, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection, RejectionCode, Retry,
-        StartPlanError, ToolCall,
+        AcceptedCall, AnswerError, ApprovalDesk, ApprovalRequest, AsyncCall, AsyncGate, AsyncInFlight,
+        BlockingPool, CallArgs, CallError, FinishPlanError, HaltPlanError, InFlight, NotFiled, OwnedToolCall,
+        PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection, RejectionCode, RequestError, Retry, StartPlanError,
+        ToolCall,
     };
     // Counters.
     #[cfg(feature = "metrics")]

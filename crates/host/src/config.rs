@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use countersign_committed_plan::OnBreach;
-use countersign_core::{AgentId, Audience, Digest, Millis, Principal, RunId, ServerName, SessionId, ToolId};
+use countersign_core::{
+    AgentId, Audience, Digest, Millis, Principal, RunId, ServerName, SessionId, Timestamp, ToolId,
+};
 
 use crate::plans::Rule;
 use crate::proposals::ProposalPlan;
@@ -14,7 +16,7 @@ use crate::signals::SignalsPlan;
 /// Default limit on the age of a registry, in words: the default lifetime of `registry sign`.
 pub const DEFAULT_MAX_AGE: &str = "30d";
 
-const DEFAULT_MAX_AGE_SECONDS: u32 = 30 * 24 * 60 * 60;
+pub(crate) const DEFAULT_AGE: Millis = Millis::from_secs(30 * 24 * 60 * 60);
 
 /// Settings of a session. [`prepare`](Self::prepare) reads and checks what they name.
 #[derive(Debug)]
@@ -54,6 +56,8 @@ pub struct Config {
     pub rule: Rule,
     /// Response to a call that is not the plan's next one.
     pub on_breach: OnBreach,
+    /// End of observe mode, if it is on.
+    pub observe_until: Option<Timestamp>,
     /// Settings for watching the agent.
     pub signals: SignalsPlan,
 }
@@ -72,7 +76,7 @@ impl Config {
             registry,
             trust_root,
             state: None,
-            max_age: Millis::from_secs(DEFAULT_MAX_AGE_SECONDS),
+            max_age: DEFAULT_AGE,
             session,
             agent,
             principal,
@@ -86,6 +90,7 @@ impl Config {
             definitions: BTreeMap::new(),
             rule: Rule::ByTool,
             on_breach: OnBreach::Halt,
+            observe_until: None,
             signals: SignalsPlan::default(),
         }
     }
@@ -109,6 +114,8 @@ pub struct ApprovalConfig {
     pub max_lifetime: Millis,
     /// Whether a token may omit optional bindings.
     pub bindings: Bindings,
+    /// Longest lifetime of a grant; zero if none counts.
+    pub max_grant: Millis,
 }
 
 impl ApprovalConfig {
@@ -123,6 +130,7 @@ impl ApprovalConfig {
             making: StoreMaking::IfMissing,
             max_lifetime: Millis::from_secs(60 * 60),
             bindings: Bindings::Strict,
+            max_grant: Millis::ZERO,
         }
     }
 }
@@ -149,10 +157,10 @@ pub enum Bindings {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT_MAX_AGE, DEFAULT_MAX_AGE_SECONDS, Millis};
+    use super::{DEFAULT_AGE, DEFAULT_MAX_AGE};
 
     #[test]
     fn default_age_is_the_same_in_words() {
-        assert_eq!(DEFAULT_MAX_AGE.parse(), Ok(Millis::from_secs(DEFAULT_MAX_AGE_SECONDS)));
+        assert_eq!(DEFAULT_MAX_AGE.parse(), Ok(DEFAULT_AGE));
     }
 }

@@ -3,22 +3,27 @@
 use std::path::{Path, PathBuf};
 
 use countersign_action_proposal::{HighImpacts, Profile};
+use countersign_approval_token::DEFAULT_GRANT_CAP;
 use countersign_core::{AgentId, Audience, ImpactClass, Millis, Principal, ServerName, SessionId, Timestamp};
-use countersign_tool_gate::RefusalRate;
+use countersign_tool_gate::{AlarmRule, RefusalRate};
 use serde::Deserialize;
 
-use crate::config::{ApprovalConfig, Config, StoreMaking};
+use crate::config::{ApprovalConfig, Config, DEFAULT_AGE, StoreMaking};
 use crate::error::HostError;
 use crate::export::{self, Exports, MetricsPart, TracesPart};
 use crate::files::{read_text_file, read_trusted_text};
+use crate::home::UserFolder;
 use crate::inputs::read_trust_root;
 use crate::notify::Notifier;
+use crate::observe_part::ObservePart;
 use crate::plans::{Around, PlanPart};
 use crate::proposals::ProposalPlan;
 use crate::record::{PreparedRecord, RecordPart};
 use crate::report::Reporter;
+use crate::serve_part::ServePart;
+use crate::sign_command::SignCommand;
 use crate::signals::{SignalsPart, SignalsPlan};
-use crate::time::Span;
+use crate::time::{Span, now};
 
 /// Default file name of a configuration.
 const CONFIG_NAME: &str = "gateway.toml";
@@ -27,15 +32,16 @@ const CONFIG_NAME: &str = "gateway.toml";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    registry: RegistryPart,
+    pub(crate) registry: RegistryPart,
     session: SessionPart,
     /// Source and lifetime of approvals.
     pub approval: Option<ApprovalPart>,
     proposals: Option<ProposalsPart>,
     #[serde(default)]
     plan: PlanPart,
-    record: RecordPart,
+    pub(crate) record: RecordPart,
     signals: Option<SignalsPart>,
+    observe: Option<ObservePart>,
     metrics: Option<MetricsPart>,
     traces: Option<TracesPart>,
     /// Limits on memory and waiting times.
@@ -43,15 +49,28 @@ pub struct ConfigFile {
     pub limits: LimitsPart,
     /// The server, and the methods that may pass.
     pub server: ServerPart,
+    #[cfg(feature = "http")]
+    pub(crate) notify: Option<crate::webhook::NotifyPart>,
+    #[cfg(not(feature = "http"))]
+    pub(crate) notify: Option<serde::de::IgnoredAny>,
+    /// Settings of the service.
+    #[serde(default)]
+    pub serve: ServePart,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RegistryPart {
-    file: PathBuf,
-    trust_root: PathBuf,
-    state: PathBuf,
+pub(crate) struct RegistryPart {
+    pub(crate) file: PathBuf,
+    pub(crate) trust_root: PathBuf,
+    pub(crate) state: PathBuf,
     max_age: Option<Span>,
+}
+
+impl RegistryPart {
+    pub(crate) fn max_age(&self) -> Millis {
+        self.max_age.map_or(DEFAULT_AGE, Span::millis)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,6 +97,7 @@ pub struct ApprovalPart {
     audience: Option<Audience>,
     ttl: Option<Span>,
     hold: Option<Span>,
+    max_grant: Option<Span>,
     notify: Option<Vec<String>>,
     #[serde(default)]
     notify_values: Vec<String>,
@@ -103,6 +123,12 @@ struct ProposalsPart {
     audience: Option<Audience>,
     max_attestation_age: Option<Span>,
     store: Option<PathBuf>,
+    sign_with: Option<Vec<String>>,
+    #[serde(default)]
+    announce: Announce,
+    /// The configuration's folder, in which `sign_with` is looked for.
+    #[serde(skip)]
+    folder: PathBuf,
 }
 
 /// A profile, parsed from its name.
@@ -116,6 +142,22 @@ impl TryFrom<String> for ProfileName {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse().map(Self)
     }
+}
+
+/// How clients learn that a tool needs an action proposal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(clippy::exhaustive_enums, reason = "the gateway's settings have each of them")]
+pub enum Announce {
+    /// Not from the list of tools.
+    Nothing,
+    /// By the member `__pic` in the tool's input schema.
+    #[default]
+    Schema,
+    /// By the gateway's own tool.
+    Tool,
+    /// By both.
+    Both,
 }
 
 /// The server, and the methods that may pass between it and its client.
@@ -157,6 +199,12 @@ impl ApprovalPart {
         self.ttl.map_or(Millis::from_secs(600), |span| span.millis())
     }
 
+    /// Returns the longest lifetime of a grant; zero if none counts.
+    #[must_use]
+    pub fn max_grant(&self) -> Millis {
+        self.max_grant.map_or(DEFAULT_GRANT_CAP, Span::millis)
+    }
+
     /// Returns the command that is run for each new question.
     ///
     /// # Errors
@@ -164,6 +212,12 @@ impl ApprovalPart {
     pub fn notifier(&self, reporter: &Reporter) -> Result<Option<Notifier>, HostError> {
         let Some(command) = &self.notify else { return Ok(None) };
         Notifier::new(command, &self.folder, self.notify_values.clone(), reporter.clone()).map(Some)
+    }
+
+    /// Returns how long a hook waits for an answer, if the configuration says so.
+    #[must_use]
+    pub fn stated_hold(&self) -> Option<Millis> {
+        self.hold.map(Span::millis)
     }
 
     /// Returns how long the gateway holds a call that waits; zero if it refuses it at once.
@@ -174,23 +228,35 @@ impl ApprovalPart {
 }
 
 /// Finds the configuration file: the named one, else `gateway.toml` in the current folder, else
-/// `countersign/gateway.toml` in the user's configuration folder.
+/// `countersign/gateway.toml` in the user's configuration folder, else that of the user's only profile.
 ///
 /// # Errors
-/// `USAGE` if no file is found.
+/// `USAGE` if no file is found, or several profiles are.
 pub fn find_config(named: Option<&Path>) -> Result<PathBuf, HostError> {
     if let Some(path) = named {
         return Ok(path.to_owned());
     }
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let user = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
-    let user = user.map(|folder| folder.join("countersign").join(CONFIG_NAME));
+    let home = UserFolder::of_user();
+    let user = home.as_ref().ok().map(|home| home.path().join(CONFIG_NAME));
     let found = [Some(PathBuf::from(CONFIG_NAME)), user].into_iter().flatten().find(|path| path.exists());
-    found.ok_or_else(|| {
-        let text = "configuration not found: name it with --config, or create gateway.toml in this folder or \
-                    countersign/gateway.toml in your configuration folder";
-        HostError::usage(text)
-    })
+    if let Some(path) = found {
+        return Ok(path);
+    }
+    let profiles = home.as_ref().map_or_else(|_| Ok(Vec::new()), UserFolder::profiles)?;
+    match (profiles.as_slice(), home) {
+        ([only], Ok(home)) => home.config_of(only.name()),
+        ([], _) | (_, Err(_)) => Err(HostError::usage(
+            "configuration not found: name it with --config, or create gateway.toml in this folder or \
+             countersign/gateway.toml in your configuration folder",
+        )),
+        (several, Ok(_)) => {
+            let names: Vec<_> = several.iter().map(|profile| profile.name().to_string()).collect();
+            Err(HostError::usage(format!(
+                "several profiles: give --profile with one of {}",
+                names.join(", ")
+            )))
+        }
+    }
 }
 
 impl ConfigFile {
@@ -211,6 +277,7 @@ impl ConfigFile {
             paths.extend([&mut approval.key_file, &mut approval.store]);
         }
         if let Some(proposals) = &mut config.proposals {
+            proposals.folder = Path::new(".").join(folder);
             paths.extend(proposals.paths());
         }
         paths.extend(config.plan.paths());
@@ -219,6 +286,9 @@ impl ConfigFile {
             paths.extend(signals.paths());
         }
         paths.extend(export::paths(&mut config.metrics));
+        paths.extend(config.serve.paths());
+        #[cfg(feature = "http")]
+        paths.extend(config.notify.iter_mut().flat_map(|part| part.paths()));
         for path in paths {
             *path = folder.join(&*path);
         }
@@ -232,6 +302,21 @@ impl ConfigFile {
     /// A trust root, a key or a checkpoint that cannot be read, and a key of the trust root.
     pub fn answer_record(&self, now: Timestamp, reporter: &Reporter) -> Result<PreparedRecord, HostError> {
         self.record.plan().prepare(&read_trust_root(&self.registry.trust_root)?, now, reporter)
+    }
+
+    /// Returns how clients learn that a tool needs an action proposal.
+    #[must_use]
+    pub fn announce(&self) -> Announce {
+        self.proposals.as_ref().map(|part| part.announce).unwrap_or_default()
+    }
+
+    /// Returns the command that signs attestations, if the configuration names one.
+    ///
+    /// # Errors
+    /// `CONFIG_SIGN`.
+    pub fn sign_command(&self) -> Result<Option<SignCommand>, HostError> {
+        let named = self.proposals.as_ref().and_then(|part| Some((part.sign_with.as_ref()?, &part.folder)));
+        named.map(|(command, folder)| SignCommand::new(command, folder)).transpose()
     }
 
     /// Returns the settings for plans.
@@ -271,6 +356,18 @@ impl ConfigFile {
         self.record.refused_messages()
     }
 
+    /// Returns the folder of the record, if it exists.
+    #[must_use]
+    pub fn record_folder(&self) -> Option<PathBuf> {
+        Some(self.record.plan().folder).filter(|folder| folder.exists())
+    }
+
+    /// Returns the share of accepted calls at which the drop alarm takes an agent's calls for a drop.
+    #[must_use]
+    pub fn alarm_line(&self) -> f64 {
+        self.signals().map_or_else(|_| AlarmRule::default().dropped(), |plan| plan.rule().dropped())
+    }
+
     /// Returns `true` if the session is renewed when it expires.
     #[must_use]
     pub const fn renews(&self) -> bool {
@@ -287,6 +384,7 @@ impl ConfigFile {
                 let (key, store) = (approval.key_file.clone(), approval.store.clone());
                 let mut config = ApprovalConfig::new(key, run_of(&session)?, self.audience()?, store);
                 config.max_lifetime = approval.ttl();
+                config.max_grant = approval.max_grant();
                 if approval.store_must_exist {
                     config.making = StoreMaking::Never;
                 }
@@ -306,17 +404,23 @@ impl ConfigFile {
             (None, None) => None,
         };
         config.approvals = approvals;
-        config.proposals = self.proposals.as_ref().map(|part| self.proposal_plan(part)).transpose()?;
+        config.proposals = self.proposals()?;
         config.state = Some(self.registry.state.clone());
-        config.max_age = self.registry.max_age.map_or(config.max_age, Span::millis);
+        config.max_age = self.registry.max_age();
         config.ttl = self.session.ttl.map(Span::millis);
         config.tools.clone_from(&self.session.tools);
         config.server = Some(self.server.name.clone());
         config.record = Some(self.record.plan());
         config.rule = plans.rule;
         config.on_breach = plans.on_breach()?;
+        config.observe_until =
+            self.observe.as_ref().map(|observe| observe.until(now()?)).transpose()?.flatten();
         config.signals = self.signals()?;
         Ok(config)
+    }
+
+    pub(crate) fn proposals(&self) -> Result<Option<ProposalPlan>, HostError> {
+        self.proposals.as_ref().map(|part| self.proposal_plan(part)).transpose()
     }
 
     fn proposal_plan(&self, part: &ProposalsPart) -> Result<ProposalPlan, HostError> {
@@ -346,7 +450,10 @@ impl ConfigFile {
     }
 
     /// Returns the gate's name that approvals bind; by default the server's name.
-    fn audience(&self) -> Result<Audience, HostError> {
+    ///
+    /// # Errors
+    /// `INTERNAL`.
+    pub fn audience(&self) -> Result<Audience, HostError> {
         let named = self.approval.as_ref().and_then(|approval| approval.audience.clone());
         named.map_or_else(|| audience_of(&self.server.name), Ok)
     }

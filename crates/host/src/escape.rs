@@ -1,6 +1,7 @@
 //! Untrusted text, shown to a person: nothing in it is hidden or looks like other output.
 
 use countersign_audit_log::{Escaped, RecordedTool};
+use countersign_canonical_json::to_canonical;
 use countersign_core::{escape_hidden, is_hidden};
 
 /// Most spaces in a row that are shown unescaped. More could push the text after them out of sight.
@@ -50,6 +51,12 @@ pub fn shown_json(canonical: &str) -> String {
         }
     }
     shown
+}
+
+/// Returns untrusted text as a JSON string, so that it cannot be mistaken for the program's own output.
+#[must_use]
+pub fn spelled(text: &str) -> String {
+    to_canonical(&text).map_or_else(|_| String::from("(not shown)"), |text| shown_json(text.as_str()))
 }
 
 /// Formats canonical JSON on one line, with the same escapes.

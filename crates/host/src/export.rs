@@ -98,6 +98,16 @@ impl Exports {
         Ok(())
     }
 
+    /// Returns the metrics in Prometheus' text format, if they are counted.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        #[cfg(feature = "prometheus")]
+        if let Some(metrics) = &self.metrics {
+            return Some(metrics.text());
+        }
+        None
+    }
+
     /// Exports the metrics of a session that has just opened, and the health of its record.
     pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ReportingLog>>) {
         #[cfg(feature = "prometheus")]

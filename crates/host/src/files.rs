@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use countersign_keys::trusted::{PUBLIC_MODE, open_regular, read_trusted, set_mode};
+use countersign_keys::trusted::{PRIVATE_MODE, PUBLIC_MODE, open_regular, read_trusted, set_mode};
 
 use crate::error::HostError;
 
@@ -69,6 +69,24 @@ pub fn read_trusted_text(path: &Path) -> Result<String, HostError> {
     text_of(path, read_trusted_file(path, TEXT_BYTES)?)
 }
 
+/// Reads a UTF-8 file with secrets: refused if anyone but root and the current user can have written or read it.
+///
+/// # Errors
+/// Those of [`read_trusted_text`], and `FILE_TOO_OPEN`.
+pub fn read_secret_text(path: &Path) -> Result<String, HostError> {
+    let text = read_trusted_text(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let about = path.metadata().map_err(|error| unreadable(path, &error))?;
+        if about.mode() & 0o077 != 0 {
+            let text = format!("others may read it (mode {:04o}): `chmod 600` it", about.mode() & 0o7777);
+            return Err(HostError::new("FILE_TOO_OPEN", text));
+        }
+    }
+    Ok(text)
+}
+
 fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, HostError> {
     String::from_utf8(bytes).map_err(|_| HostError::new("FILE_NOT_TEXT", "not UTF-8").about(path.display()))
 }
@@ -95,6 +113,18 @@ impl From<bool> for Replace {
 /// # Errors
 /// `FILE_EXISTS`, `FILE_UNWRITABLE`.
 pub fn write_file(path: &Path, bytes: &[u8], replace: Replace) -> Result<(), HostError> {
+    write_with_mode(path, bytes, replace, PUBLIC_MODE)
+}
+
+/// Writes a file with secrets as [`write_file`] does, with mode 0600, in the place of one that may exist.
+///
+/// # Errors
+/// `FILE_UNWRITABLE`.
+pub fn write_secret_file(path: &Path, bytes: &[u8]) -> Result<(), HostError> {
+    write_with_mode(path, bytes, Replace::Allowed, PRIVATE_MODE)
+}
+
+fn write_with_mode(path: &Path, bytes: &[u8], replace: Replace, mode: u32) -> Result<(), HostError> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -102,7 +132,7 @@ pub fn write_file(path: &Path, bytes: &[u8], replace: Replace) -> Result<(), Hos
     let mut builder = tempfile::Builder::new();
     let made = builder.prefix(".countersign-").tempfile_in(folder);
     let mut temporary = made.map_err(|error| unwritable(path, &error))?;
-    let written = set_mode(temporary.as_file(), PUBLIC_MODE).and_then(|()| temporary.write_all(bytes));
+    let written = set_mode(temporary.as_file(), mode).and_then(|()| temporary.write_all(bytes));
     written.map_err(|error| unwritable(path, &error))?;
     temporary.as_file().sync_all().map_err(|error| unwritable(path, &error))?;
     let moved = match replace {

@@ -49,6 +49,15 @@ pub fn run_keys(path: &Path, run: &RunId) -> Result<RunKeys, HostError> {
     Ok(Keyring::new(secret).for_run(run))
 }
 
+/// Reads a gate's HMAC key file, and derives the keys that sign grants. They outlast a session.
+///
+/// # Errors
+/// A key file that cannot be read or is refused.
+pub fn grant_keys(path: &Path) -> Result<RunKeys, HostError> {
+    let run = RunId::new("grants").map_err(|_| HostError::internal("a fixed id is not valid"))?;
+    run_keys(path, &run)
+}
+
 /// Reads the definitions of a server's tools from its answer to `tools/list`: the result, or the whole answer.
 ///
 /// # Errors

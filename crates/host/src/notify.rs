@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const PREFIX: &str = "COUNTERSIGN_";
 
 /// A command that is run, without a shell, for each new question. It learns of the question by its environment: `ID` (the
-/// beginning of the id that a person types), `CALL_ID`, `SERVER`, `TOOL`, `PRINCIPAL`, `AGENT`, `EXPIRES`, `ARGS_DIGEST`,
+/// beginning of the id that a person types), `CALL_ID`, `KIND` (of the answers it asks for), `SERVER`, `TOOL`, `PRINCIPAL`, `AGENT`, `EXPIRES`, `ARGS_DIGEST`,
 /// each behind `COUNTERSIGN_`. It gets no argument values, except `VALUE_1` and so on for pointers that the operator named:
 /// canonical JSON, empty if the pointer leads nowhere.
 #[derive(Clone, Debug)]
@@ -105,6 +105,7 @@ impl Notifier {
         let facts = [
             ("ID", short.to_owned()),
             ("CALL_ID", question.id().to_string()),
+            ("KIND", question.kind().to_owned()),
             ("SERVER", binding.tool.server().to_string()),
             ("TOOL", binding.tool.name().to_string()),
             ("PRINCIPAL", binding.principal.to_string()),

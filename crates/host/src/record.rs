@@ -54,15 +54,28 @@ pub struct RecordPlan {
     pub arguments: RecordedFields,
     /// Rate up to which refused calls have entries of their own.
     pub refused_calls: RefusalRate,
+    /// Who verifies the entries that are older than the log's state.
+    pub older: OlderEntries,
+}
+
+/// Who verifies the entries of a log that are older than its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "two cases, each handled everywhere")]
+pub enum OlderEntries {
+    /// The session does, in the background.
+    Verified,
+    /// Others do: the session ends long before a whole log is read.
+    LeftToOthers,
 }
 
 /// A log whose key and checkpoints were read. It is not open yet, and no file was created.
 #[derive(Debug)]
 pub struct PreparedRecord {
-    folder: PathBuf,
-    options: LogOptions,
+    pub(crate) folder: PathBuf,
+    pub(crate) options: LogOptions,
     /// Files with checkpoints from elsewhere.
     kept: Vec<PathBuf>,
+    older: OlderEntries,
     reporter: Reporter,
 }
 
@@ -70,11 +83,12 @@ pub struct PreparedRecord {
 #[derive(Debug)]
 pub(crate) struct OpenRecord {
     pub(crate) log: Arc<ReportingLog>,
-    number: LogNumber,
+    pub(crate) number: LogNumber,
     folder: PathBuf,
     /// Folder of all logs, and the key of the first log.
     parent: PathBuf,
     first_key: LogKey,
+    older: OlderEntries,
     /// Tree head of the log when it was opened.
     head: TreeHead,
     /// Files that were created for it, and last their folder.
@@ -201,6 +215,7 @@ impl RecordPart {
             kept: self.checkpoint_file.iter().cloned().collect(),
             arguments: self.arguments.fields(),
             refused_calls: self.refused_calls.map_or(RefusalRate::CALLS, |rate| rate.0),
+            older: OlderEntries::Verified,
         }
     }
 
@@ -224,6 +239,7 @@ impl RecordPlan {
             kept: Vec::new(),
             arguments: RecordedFields::new(),
             refused_calls: RefusalRate::CALLS,
+            older: OlderEntries::Verified,
         }
     }
 
@@ -252,14 +268,14 @@ impl RecordPlan {
             options = options.known_checkpoint(read_text_file(path)?);
         }
         let (folder, kept, reporter) = (self.folder.clone(), self.kept.clone(), reporter.clone());
-        Ok(PreparedRecord { folder, options, kept, reporter })
+        Ok(PreparedRecord { folder, options, kept, older: self.older, reporter })
     }
 }
 
 impl PreparedRecord {
     /// Opens or begins the log. If another process writes it, opens a numbered log beside it.
     pub(crate) fn open(self) -> Result<OpenRecord, HostError> {
-        let Self { folder, options, kept, reporter } = self;
+        let Self { folder, options, kept, older, reporter } = self;
         let (is_fresh, first_key) = (folder.symlink_metadata().is_err(), options.log_key());
         let (log, number) = Log::open_shared(&folder, options.verify_older_later())
             .map_err(|error| open_failure(&folder, error))?;
@@ -270,7 +286,7 @@ impl PreparedRecord {
         let (parent, folder) = (folder.clone(), number.folder_in(&folder));
         let made = if is_ours { files_of_new_log(&folder) } else { Vec::new() };
         let log = Arc::new(ReportingLog::new(log, folder.clone(), kept, reporter));
-        Ok(OpenRecord { log, number, folder, parent, first_key, head, made })
+        Ok(OpenRecord { log, number, folder, parent, first_key, older, head, made })
     }
 
     /// Records an operator's answer in a numbered log and syncs it. The answer counts once this returns.
@@ -323,7 +339,9 @@ impl OpenRecord {
     pub(crate) fn in_use(self) -> Arc<ReportingLog> {
         announce(self.log.log(), &self.folder, self.log.reporter());
         ReportingLog::keep_state(&self.log);
-        ReportingLog::verify_older(&self.log);
+        if self.older == OlderEntries::Verified {
+            ReportingLog::verify_older(&self.log);
+        }
         self.log
     }
 

@@ -5,6 +5,7 @@ mod client;
 pub use client::{CallEnd, Client};
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,19 @@ impl Server {
     /// # Errors
     /// `SERVER_START`.
     pub fn start(command: &[OsString], interrupt: &Interrupt) -> Result<Self, HostError> {
+        Self::start_within(command, &[], None, interrupt)
+    }
+
+    /// Starts the server with further environment variables, in another folder.
+    ///
+    /// # Errors
+    /// `SERVER_START`.
+    pub fn start_within(
+        command: &[OsString],
+        env: &[(String, String)],
+        folder: Option<&Path>,
+        interrupt: &Interrupt,
+    ) -> Result<Self, HostError> {
         let (program, args) = command
             .split_first()
             .ok_or_else(|| HostError::usage("the command that starts the server is missing"))?;
@@ -47,8 +61,12 @@ impl Server {
         // Its own group, so that processes that the server starts can be ended with it.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
         let child = command
             .args(args)
+            .envs(env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

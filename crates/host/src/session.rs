@@ -8,7 +8,7 @@ use std::sync::Arc;
 use countersign::{NegotiatedSession, SessionBuilder, SessionError};
 use countersign_action_proposal::ProposalVerifier;
 use countersign_approval_token::MemorySpentTokens;
-use countersign_audit_log::{AuditSink, EndReason, MemorySink};
+use countersign_audit_log::{AuditSink, EndReason, LogNumber, MemorySink};
 use countersign_committed_plan::{OnBreach, PlanContext};
 use countersign_core::{
     AgentId, Clock, Digest, Millis, ServerName, SessionId, SpentTokens, SystemClock, Timestamp, ToolId,
@@ -24,11 +24,12 @@ use countersign_tool_gate::{
 };
 
 use crate::config::{ApprovalConfig, Bindings, Config, StoreMaking};
+use crate::config_file::ConfigFile;
 use crate::error::{HostError, chain};
 use crate::export::Exports;
 use crate::files::{REGISTRY_BYTES, read_trusted_file};
 use crate::high_water::DeferredHighWater;
-use crate::inputs::{follow_registry, read_trust_root, run_keys};
+use crate::inputs::{follow_registry, grant_keys, read_trust_root, run_keys};
 use crate::plans::Rule;
 use crate::proposals::warn_of_older_than_store;
 use crate::record::{OpenRecord, PreparedRecord, ReportingLog};
@@ -54,6 +55,7 @@ pub struct PreparedSession {
     refused_calls: RefusalRate,
     rule: Rule,
     on_breach: OnBreach,
+    observe_until: Option<Timestamp>,
     signals: SignalsPlan,
     reporter: Reporter,
 }
@@ -73,6 +75,8 @@ pub struct OpenSession {
     pub clock: Arc<dyn Clock>,
     /// Pending approvals, if the session accepts approvals.
     pub pending: Option<Arc<SqliteStore>>,
+    /// Name of the log among those of its folder, if there is one.
+    pub log_number: Option<LogNumber>,
 }
 
 /// Ends a session and its log when it is dropped, unless they ended before. The reason is `error` until another one is
@@ -134,6 +138,7 @@ impl Drop for SessionEnd {
 /// Files that a session writes.
 struct Files {
     log: Option<Arc<ReportingLog>>,
+    number: Option<LogNumber>,
     stores: Stores,
     stats: Arc<CallStats>,
     alarm: Option<Arc<AlarmKeeper>>,
@@ -175,6 +180,11 @@ impl PreparedSession {
         self.session.registry()
     }
 
+    /// Returns the verifier of action proposals, if the session takes any.
+    pub(crate) fn verifier(&self) -> Option<Arc<ProposalVerifier>> {
+        self.proposals.as_ref().map(|(verifier, _)| Arc::clone(verifier))
+    }
+
     /// Returns a function that negotiates the session anew, for a renewal.
     pub fn renewal(&self) -> impl Fn(Timestamp) -> Result<SessionContract, HostError> + use<> {
         let (request, registry) = (self.request.clone(), Arc::clone(self.registry()));
@@ -208,7 +218,7 @@ impl PreparedSession {
     /// # Errors
     /// Those of [`open`](Self::open).
     pub fn open_watched(mut self, exports: &Exports) -> Result<OpenSession, HostError> {
-        let Files { log, stores, stats, alarm } = self.files()?;
+        let Files { log, number, stores, stats, alarm } = self.files()?;
         let sink = log.clone().map_or_else(|| Arc::new(MemorySink::keeping(0)) as _, |log| log as _);
         let sink = exports.around(sink);
         self.marks.raise_now().map_err(|error| registry_failure(error.into()))?;
@@ -218,6 +228,9 @@ impl PreparedSession {
         let mut session = self.session.gate(move |gate| {
             gate.stats(stats).recorded_fields(recorded).refused_calls(refused_calls).on_breach(on_breach)
         });
+        if let Some(until) = self.observe_until {
+            session = session.gate(move |gate| gate.dangerous_observe(until));
+        }
         if self.rule == Rule::Always {
             session = session.gate(ToolGateBuilder::plan_first);
         }
@@ -229,6 +242,12 @@ impl PreparedSession {
                 Bindings::Partial => settings.dangerous_accept_partial_bindings(),
                 Bindings::Strict => settings,
             };
+            let settings = if config.max_grant.is_zero() {
+                settings
+            } else {
+                let grants = Arc::clone(store);
+                settings.grants(grants, grant_keys(&config.key)?, config.max_grant)
+            };
             session = session.gate(|gate| gate.approvals(settings));
         }
         if let (Some((verifier, _)), Some(spent)) = (self.proposals, stores.attestations) {
@@ -239,7 +258,15 @@ impl PreparedSession {
         }
         let gate = session.open(Arc::clone(&sink))?;
         exports.opened(gate.contract().agent(), log.as_ref());
-        Ok(OpenSession { gate, sink, log, alarm, clock: self.clock, pending: stores.approvals })
+        Ok(OpenSession {
+            gate,
+            sink,
+            log,
+            alarm,
+            clock: self.clock,
+            pending: stores.approvals,
+            log_number: number,
+        })
     }
 
     /// Opens the record and the stores, and restores the agent's state from them. On a failure, a new record is rolled
@@ -248,9 +275,10 @@ impl PreparedSession {
         let record = self.record.take().map(PreparedRecord::open).transpose()?;
         match self.watched_stores(record.as_ref()) {
             Ok((stores, stats, alarm)) => {
+                let number = record.as_ref().map(|record| record.number);
                 let (log, alarm) = (record.map(OpenRecord::in_use), alarm.map(Arc::new));
                 alarm.iter().for_each(AlarmKeeper::watch);
-                Ok(Files { log, stores, stats, alarm })
+                Ok(Files { log, number, stores, stats, alarm })
             }
             Err(failure) => {
                 if let Some(record) = record {
@@ -310,6 +338,39 @@ struct SessionRequest {
     max_age: Millis,
 }
 
+impl ConfigFile {
+    /// Reads and verifies the registry in force. Creates no file.
+    ///
+    /// # Errors
+    /// A registry, trust root or state that cannot be read or does not verify.
+    pub fn current_registry(&self) -> Result<Arc<CapabilityRegistry>, HostError> {
+        let root = read_trust_root(&self.registry.trust_root)?;
+        let marks = Arc::new(DeferredHighWater::new(Some(&self.registry.state)));
+        load_registry(&self.registry.file, &root, marks, self.registry.max_age(), now()?)
+    }
+}
+
+impl ConfigFile {
+    /// Prepares the verifier of proposals and the store of used attestations, for checks outside a session.
+    ///
+    /// # Errors
+    /// `CONFIG_NO_PROPOSALS`, and an input that cannot be read or does not verify.
+    pub fn proposal_verifier(
+        &self,
+        reporter: &Reporter,
+    ) -> Result<(Arc<ProposalVerifier>, Arc<dyn SpentTokens>), HostError> {
+        let missing = || HostError::new("CONFIG_NO_PROPOSALS", "`proposals` missing in the configuration");
+        let plan = self.proposals()?.ok_or_else(missing)?;
+        let root = read_trust_root(&self.registry.trust_root)?;
+        let verifier = plan.prepare(&root, &*self.current_registry()?, now()?, reporter)?;
+        let spent: Arc<dyn SpentTokens> = match &plan.store {
+            Some(path) => Arc::new(open_store(path)?),
+            None => Arc::new(MemorySpentTokens::new()),
+        };
+        Ok((verifier, spent))
+    }
+}
+
 impl Config {
     /// Reads and checks all inputs of the session, and negotiates it. Creates no file.
     ///
@@ -356,6 +417,7 @@ impl Config {
             refused_calls: self.record.as_ref().map_or(RefusalRate::CALLS, |record| record.refused_calls),
             rule: self.rule,
             on_breach: self.on_breach,
+            observe_until: self.observe_until,
             signals: self.signals,
             reporter: reporter.clone(),
         })

@@ -113,6 +113,14 @@ impl Default for SignalsPlan {
     }
 }
 
+impl SignalsPlan {
+    /// Returns the rule of the drop alarm.
+    #[must_use]
+    pub const fn rule(&self) -> AlarmRule {
+        self.rule
+    }
+}
+
 impl SignalsPart {
     /// Iterates over all paths in it.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {

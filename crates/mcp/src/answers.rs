@@ -3,10 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use countersign_approval_token::PendingState;
 use countersign_core::{CallId, Millis, Timestamp};
 
-use crate::approvals::FiledQuestion;
+use countersign_tool_gate::FiledQuestion;
+
 use crate::era_2025::waiting_line;
 use crate::held_call::HeldCall;
 use crate::link::Link;
@@ -36,11 +36,16 @@ pub(crate) fn answer_or_hold(
     refusal: String,
     question: Option<FiledQuestion>,
 ) -> Option<OpenQuestion> {
-    if let Some(FiledQuestion { id, short, is_new }) = question {
+    if let Some(FiledQuestion { id, short, is_new, needed, lacks_approval, lacks_evidence, .. }) = question {
         if is_new {
             notify_of(link, &id, &short);
         }
-        return Some(OpenQuestion { id, short, refusal });
+        let kind = match (lacks_approval, lacks_evidence) {
+            (true, true) => "approval and evidence",
+            (false, true) => "evidence",
+            (_, false) => "approval",
+        };
+        return Some(OpenQuestion { id, short, kind, needed, refusal });
     }
     answer(link, call, refusal);
     None
@@ -112,19 +117,31 @@ fn turn(link: &Link, waiting: &mut WaitingCall, closed: bool) -> WaitingTurn {
     {
         waiting.told = waiting.told.saturating_add(1);
         waiting.tells = now.saturating_add(PROGRESS);
-        let line = waiting_line(token, waiting.told, &waiting.question.short);
+        let OpenQuestion { kind, short, .. } = &waiting.question;
+        let line = waiting_line(
+            token,
+            waiting.told,
+            &format!("waits for {kind}: {short}{}", approvals_so_far(link, &waiting.question)),
+        );
         link.to_client.offer(line, usize::MAX);
     }
     WaitingTurn::Waits
 }
 
+/// Returns `, 1 of 2 approvals` for a question that needs several.
+fn approvals_so_far(link: &Link, question: &OpenQuestion) -> String {
+    let approvals = link.approvals.as_ref().filter(|_| question.needed > 1);
+    // The store is the host's code.
+    let given = approvals.map(|approvals| catch_unwind(AssertUnwindSafe(|| approvals.given(&question.id))));
+    match given {
+        Some(Ok(Ok(given))) => format!(", {given} of {} approvals", question.needed),
+        Some(Ok(Err(_)) | Err(_)) | None => String::new(),
+    }
+}
+
 /// Returns `false` also if the store fails: the gate decides what follows from that.
 fn is_unanswered(link: &Link, question: &CallId, now: Timestamp) -> bool {
-    let Some(approvals) = &link.approvals else { return false };
-    match approvals.state(question) {
-        Ok(Some((asked, PendingState::Waiting))) => now < asked.expires(),
-        Ok(_) | Err(_) => false,
-    }
+    link.approvals.as_ref().is_some_and(|approvals| approvals.is_waiting(question, now).unwrap_or(false))
 }
 
 fn again(link: &Link, waiting: WaitingCall) {

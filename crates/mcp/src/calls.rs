@@ -1,23 +1,30 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use countersign_approval_token::DenialReason;
+use countersign_approval_token::{DenialReason, WantedEvidence};
 use countersign_audit_log::{Direction, OutcomeKind};
 use countersign_core::{Digest, ToolId};
-use countersign_tool_gate::{AcceptedCall, NotFiled, Rejection, RejectionCode, Retry, ToolCall};
+use countersign_tool_gate::{
+    AcceptedCall, ApproverAnswer, EditedCall, FiledQuestion, NotFiled, Rejection, RejectionCode, Retry,
+    ToolCall,
+};
 
 use crate::answers::{answer_or_hold, wait_for_answer};
-use crate::approvals::{ApproverAnswer, FiledQuestion};
 use crate::definitions::{is_unknown, know_definition};
+use crate::edited::EditNotice;
 use crate::era_2025;
 use crate::fault::Fault;
 use crate::held_call::HeldCall;
 use crate::link::{Link, RequestPurpose};
 use crate::plans::submit;
-use crate::questions::QuestionDesk;
+use crate::proposing::{PROPOSE, propose};
+use crate::questions::desk;
 use crate::results::{RefusalText, refusal_line};
 use crate::session_end::look_at_session;
 use crate::submission::SUBMIT_PLAN;
 use crate::waiting::OpenQuestion;
+
+/// Remedy of a call that waits for an attestation.
+const ATTESTATION: &str = "a person's attestation to exactly this call, and then the same call again";
 
 /// Decides the client's calls one after another, so one approval that fits two calls is used by one of them. Calls that
 /// need the server's current list of tools go to [`decide_unlisted`].
@@ -111,23 +118,24 @@ fn decide(link: &Link, call: &HeldCall) -> Option<OpenQuestion> {
     }
     let server = link.settings.server();
     let tool = ToolId::new(server.as_str(), &call.name).ok();
-    if call.name == SUBMIT_PLAN {
-        if let Some(approvals) = link.settings.plans {
-            return submit(link, call, approvals);
+    let is_disclosed = || tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool));
+    match (call.name.as_str(), link.settings.plans) {
+        (SUBMIT_PLAN, Some(approvals)) => return submit(link, call, approvals),
+        (PROPOSE, _) if link.settings.proposals.as_tool() => {
+            propose(link, call);
+            return None;
         }
-        if tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool)) {
+        (SUBMIT_PLAN | PROPOSE, _) if is_disclosed() => {
             link.record(Direction::ToServer, None, Fault::ReservedTool);
             link.fail(call, Fault::ReservedTool);
             return None;
         }
+        _ => {}
     }
     let answer = tool.and_then(|tool| find_answer(link, &tool, call.own_args().digest()));
-    let approved = match &answer {
-        Some(ApproverAnswer::Approved(id, token)) => Some((id, token)),
-        Some(ApproverAnswer::Denied(..)) | None => None,
-    };
-    // An approval binds the id of the call that was refused for lack of it, whichever id the client gives this call.
-    let named = approved.map(|(approved, _)| approved).or(call.call_id.as_ref());
+    let given = answer.as_ref().and_then(ApproverAnswer::call_id);
+    // An answer binds the id of the call that was refused for lack of it, whichever id the client gives this call.
+    let named = given.or(call.call_id.as_ref());
     let call_id = match named.cloned().map_or_else(|| (link.new_call_id)(), Ok) {
         Ok(call_id) => call_id,
         Err(_) => {
@@ -136,13 +144,23 @@ fn decide(link: &Link, call: &HeldCall) -> Option<OpenQuestion> {
             return None;
         }
     };
-    let request_id = call.request_id();
+    let attested = answer.as_ref().and_then(ApproverAnswer::attested);
+    let edited = answer.as_ref().and_then(ApproverAnswer::edited);
+    let given_args = answer.as_ref().and_then(|answer| answer.args_for(&call.args));
+    let (args, request_id) = match &given_args {
+        Some(args) => (args, call.any_request_id()),
+        None => (&call.args, call.request_id()),
+    };
     // The gate holds the value of the one reading to its own limits, and forwards it.
-    let mut asked = ToolCall::from_read(call_id.as_str(), Some(server.as_str()), &call.name, &call.args);
+    let mut asked = ToolCall::from_read(call_id.as_str(), Some(server.as_str()), &call.name, args);
     if let Some(id) = &request_id {
         asked = asked.request_id(id);
     }
-    if let Some(proposal) = &call.proposal {
+    let own = call.own_args().digest();
+    let proposed = if call.brings_proposal() { None } else { link.proposed.find(&call.name, own) };
+    // A proposal that came is one of the agent's own arguments.
+    let came = call.proposal.as_deref().or(proposed.as_deref()).filter(|_| edited.is_none());
+    if let Some(proposal) = attested.or(came) {
         asked = asked.proposal(proposal.as_bytes());
     }
     if let Some(ask) = &call.ask {
@@ -154,30 +172,38 @@ fn decide(link: &Link, call: &HeldCall) -> Option<OpenQuestion> {
     if let Some(trace) = &call.trace {
         asked = asked.trace(trace);
     }
-    match &answer {
-        Some(ApproverAnswer::Approved(_, token)) => asked = asked.approval(token.as_str()),
-        Some(ApproverAnswer::Denied(binding, denial)) => asked = asked.denied_as(binding, denial.by.as_str()),
-        None => {}
+    if let Some(edited) = edited {
+        asked = asked.edited_from(&edited.asked);
     }
-    let questions = QuestionDesk::new(link);
-    // A question cannot be filed again under an id that was approved before.
-    let decision = match approved {
-        None => link.gate.check_asking(&asked, &questions),
-        Some(_) => link.gate.check(&asked),
-    };
-    if let (Some((approved, _)), Some(approvals)) = (approved, &link.approvals) {
-        let unspent = decision.as_ref().err().filter(|rejection| !rejection.approval_spent());
-        link.note_store(approvals.retire(approved, unspent.map(Rejection::code)));
+    for token in answer.iter().flat_map(ApproverAnswer::tokens) {
+        asked = asked.approval(token.as_str());
+    }
+    if let Some(ApproverAnswer::Denied(binding, denial)) = &answer {
+        asked = asked.denied_as(binding, denial.by.as_str());
+    }
+    let questions = desk(link, answer.as_ref());
+    let decision = link.gate.check_asking(&asked, &questions);
+    if let (Some(answer), Some(approvals)) = (&answer, &link.approvals) {
+        link.note_store(approvals.retire_answer(answer, decision.as_ref().err()));
+    }
+    if proposed.is_some() && decision.as_ref().err().is_none_or(|refused| refused.gap().is_some()) {
+        link.proposed.take(&call.name, own);
     }
     match decision {
         Ok(accepted) => {
             if let (Some(step), Some(last)) = (accepted.plan_step(), &mut *link.last_step.lock()) {
                 last.accepted(step);
             }
-            dispatch(link, call, accepted);
+            dispatch(link, call, accepted, edited);
             None
         }
-        Err(rejection) => refuse(link, call, &rejection, questions.filed(), reason_of(answer.as_ref())),
+        Err(rejection) => refuse(
+            link,
+            call,
+            &rejection,
+            questions.filed(),
+            answer.as_ref().and_then(ApproverAnswer::reason),
+        ),
     }
 }
 
@@ -191,7 +217,7 @@ fn find_answer(link: &Link, tool: &ToolId, args: Digest) -> Option<ApproverAnswe
 
 /// Sends an accepted call to the server: the tool and arguments that the gate accepted. Only the metadata comes from the
 /// request.
-fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
+fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall, edited: Option<&EditedCall>) {
     let tool = accepted.tool().clone();
     let (args, in_flight) = match accepted.dispatch() {
         Ok(dispatched) => dispatched,
@@ -200,10 +226,11 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
             return;
         }
     };
-    let released = link.asked.lock().release(&call.id, call.serial, RequestPurpose::Call(in_flight));
+    let notice = edited.map(|_| EditNotice::new(&args));
+    let released = link.asked.lock().release(&call.id, call.serial, RequestPurpose::Call(in_flight, notice));
     if let Err(unsent) = released {
         // Cancelled, or the server ended, during the decision, so the call was never sent.
-        if let RequestPurpose::Call(in_flight) = unsent {
+        if let RequestPurpose::Call(in_flight, _) = unsent {
             in_flight.finish(OutcomeKind::NotRun);
         }
         return;
@@ -220,14 +247,6 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall) {
     }
 }
 
-/// The approver's reason for a denial.
-fn reason_of(answer: Option<&ApproverAnswer>) -> Option<&DenialReason> {
-    match answer {
-        Some(ApproverAnswer::Denied(_, denial)) => denial.reason.as_ref(),
-        Some(ApproverAnswer::Approved(..)) | None => None,
-    }
-}
-
 /// Answers a refused call. `filed` is the result of filing its question, if the gate asked one. A call that only lacks the
 /// answer to its question is not answered yet.
 fn refuse(
@@ -239,22 +258,24 @@ fn refuse(
 ) -> Option<OpenQuestion> {
     let code = rejection.code();
     // A call id with an earlier question cannot be asked about again. The store works; only the client can choose another id.
-    let (retry, unlock) = match filed {
+    let (retry, unlock) = match &filed {
         Some(Err(NotFiled::IdInUse)) => (Retry::AfterChange, Some("the call under another call id")),
+        Some(Ok(question)) if !question.lacks_approval => (Retry::AfterApproval, Some(ATTESTATION)),
         Some(Ok(_) | Err(_)) | None => (rejection.retry(), rejection.unlock()),
     };
-    let question = filed.and_then(Result::ok).filter(|_| rejection.approval_request().is_some());
+    let question = filed.and_then(Result::ok).filter(|_| rejection.question().is_some());
+    let later = || rejection.question()?.evidence().map(WantedEvidence::missing);
     let refusal = RefusalText {
         retry: retry.as_str(),
         unlock,
-        approval_id: question.as_ref().map(|question| question.id.as_str()),
-        short_id: question.as_ref().map(|question| question.short.as_str()),
+        missing: rejection.gap().or_else(later),
+        needed: question.as_ref().map_or(1, |question| question.needed),
         record: rejection.sequence(),
         is_approval_spent: rejection.approval_spent(),
         is_attestation_spent: rejection.attestation_spent(),
         reason: reason.filter(|_| code == RejectionCode::ApprovalDenied),
         ..RefusalText::of(code, rejection.call_id())
     };
-    let line = refusal_line(&call.id, refusal);
+    let line = refusal_line(&call.id, refusal.asking(question.as_ref()));
     answer_or_hold(link, call, line, question)
 }

@@ -46,6 +46,11 @@ impl<'a> ValuePosition<'a> {
         self.children().into_iter().filter_map(|child| Some((child.name?.string()?, child.value)))
     }
 
+    /// The position of an array's element.
+    pub(crate) fn element(&self, at: usize) -> Option<Self> {
+        self.children().into_iter().nth(at).map(|child| child.value)
+    }
+
     /// The unescaped text, if the value is a string.
     pub(crate) fn string(&self) -> Option<String> {
         let value = read(self.bytes(), Recipe::Rfc8785, &Limits::hard_caps()).ok()?;
@@ -141,6 +146,25 @@ impl<'a> Edits<'a> {
         }
         let end = object.at.end.saturating_sub(1);
         self.edits.push((end..end, format!(",\"{name}\":{json}").into_bytes()));
+    }
+
+    /// Appends a member to an object, which may be empty and must not have it. Any other value stays.
+    pub(crate) fn add_member(&mut self, object: &ValuePosition<'_>, name: &str, json: &str) {
+        let is_object = object.bytes().first() == Some(&b'{');
+        if is_object {
+            let end = object.at.end.saturating_sub(1);
+            let comma = if object.children().is_empty() { "" } else { "," };
+            self.edits.push((end..end, format!("{comma}\"{name}\":{json}").into_bytes()));
+        }
+    }
+
+    /// Appends an element to an array. Any other value stays.
+    pub(crate) fn add_element(&mut self, array: &ValuePosition<'_>, json: &str) {
+        if array.bytes().first() == Some(&b'[') {
+            let end = array.at.end.saturating_sub(1);
+            let comma = if array.children().is_empty() { "" } else { "," };
+            self.edits.push((end..end, format!("{comma}{json}").into_bytes()));
+        }
     }
 
     /// Cuts members out of an object, each with one comma. Several cuts of one object combine.

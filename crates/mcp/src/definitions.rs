@@ -10,8 +10,9 @@ use crate::era_2025::{self, Page};
 use crate::fault::Fault;
 use crate::link::{Link, RequestPurpose};
 use crate::listing::{Deadline, PageAnswer};
+use crate::proposing::{self, is_own_tool};
 use crate::session_end::look_at_session;
-use crate::submission::{DEFINITION, SUBMIT_PLAN};
+use crate::submission;
 
 /// Maximum number of tool pages that the gateway requests. A server with more has a cursor that never ends.
 const MAX_PAGES: usize = 100;
@@ -23,8 +24,10 @@ const MAX_ATTEMPTS: usize = 3;
 pub(crate) struct Reviewed {
     /// The tools that the client may see, by position in the page.
     pub(crate) kept: Vec<usize>,
-    /// The gateway's own tool, on the client's first page.
-    pub(crate) own: Option<&'static str>,
+    /// Those of them that announce the member `__pic`.
+    pub(crate) announced: Vec<usize>,
+    /// The gateway's own tools, on the client's first page.
+    pub(crate) own: Vec<&'static str>,
     tools: Vec<ToolName>,
     next: Option<String>,
 }
@@ -44,7 +47,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
     let mut seen: BTreeMap<ToolId, Option<(Digest, usize)>> = BTreeMap::new();
     let (mut order, mut tasks) = (Vec::new(), Vec::new());
     for (at, tool) in era_2025::tools_of(result)?.enumerate() {
-        if tool.get("name").and_then(ValueRef::as_str) == Some(SUBMIT_PLAN) {
+        if is_own_tool(tool) {
             link.record(Direction::ToClient, None, Fault::ReservedTool);
             continue;
         }
@@ -65,7 +68,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
     }
     let view = link.gate.registry().view();
     let is_alive = link.clock.now().is_ok_and(|now| link.gate.contract().check(&view, now).is_ok());
-    let (mut kept, mut tools) = (Vec::new(), Vec::new());
+    let (mut kept, mut announced, mut tools) = (Vec::new(), Vec::new(), Vec::new());
     for id in order {
         let name = id.name().clone();
         match seen.get(&id).copied().flatten() {
@@ -76,6 +79,9 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
                     |rules: &ToolRules| rules.entry().definition().is_none_or(|pinned| pinned == digest);
                 if is_alive && !tasks.contains(&at) && rules.is_some_and(fits) {
                     kept.push(at);
+                    if link.settings.proposals.in_schema() && link.gate.requires_proposal(&id) {
+                        announced.push(at);
+                    }
                 }
             }
             None => {
@@ -86,8 +92,16 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
         link.listing.note(epoch, name.clone());
         tools.push(name);
     }
-    let own = link.settings.plans.filter(|_| is_alive && page == Page::First).map(|_| DEFINITION);
-    Some(Reviewed { kept, own, tools, next: era_2025::next_page(result) })
+    let own = if is_alive && page == Page::First { own_tools(link) } else { Vec::new() };
+    Some(Reviewed { kept, announced, own, tools, next: era_2025::next_page(result) })
+}
+
+/// The definitions of the gateway's own tools in this session.
+fn own_tools(link: &Link) -> Vec<&'static str> {
+    let plans = link.settings.plans.map(|_| submission::DEFINITION);
+    let proposes = link.settings.proposals.as_tool()
+        && link.gate.contract().tools().iter().any(|tool| link.gate.requires_proposal(tool));
+    plans.into_iter().chain(proposes.then_some(proposing::DEFINITION)).collect()
 }
 
 /// Returns the fault in the server's instructions, if any. They pass only if they equal the registry's pin word for word.

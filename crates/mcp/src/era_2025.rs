@@ -255,11 +255,11 @@ pub(crate) fn progress_token(meta: ValueRef<'_>) -> Option<String> {
     is_token.then(|| token.canonical_text())
 }
 
-/// Builds the notification that a call waits for a person's answer. `told` counts them. Progress must rise, so these are
+/// Builds the notification that a call waits for a person's answer, in the words of `wait`. `told` counts them. Progress must rise, so these are
 /// thousandths: the server may report progress of its own under the same token afterwards.
-pub(crate) fn waiting_line(token: &str, told: u32, question: &str) -> String {
+pub(crate) fn waiting_line(token: &str, told: u32, wait: &str) -> String {
     let params = Object::new()
-        .string("message", &format!("waits for approval: {question}"))
+        .string("message", wait)
         .raw("progress", &(f64::from(told) / 1_000.0).to_string())
         .raw("progressToken", token)
         .finish();
@@ -353,20 +353,16 @@ pub(crate) fn next_page(result: ValueRef<'_>) -> Option<String> {
     result.get("nextCursor").and_then(ValueRef::as_str).map(Into::into)
 }
 
-/// Keeps the tools at these positions of a page and appends the gateway's own tool. The page belongs to this session
+/// Keeps the tools at these positions of a page and appends the gateway's own tools. The page belongs to this session
 /// alone and is marked so for caches on the way: a missing `cacheScope` may be read as `public`. The member came with MCP
 /// 2026-07-28 (*Caching*). Results of this era may have additional members, and its clients ignore them.
-pub(crate) fn keep_tools<'a>(
-    edits: &mut Edits<'a>,
-    line: &ValuePosition<'a>,
-    kept: &[usize],
-    own: Option<&str>,
-) {
+pub(crate) fn keep_tools<'a>(edits: &mut Edits<'a>, line: &ValuePosition<'a>, kept: &[usize], own: &[&str]) {
     let Some(result) = line.get("result") else {
         return;
     };
     if let Some(tools) = result.get("tools") {
-        edits.keep_elements(&tools, kept, own);
+        let own = (!own.is_empty()).then(|| own.join(","));
+        edits.keep_elements(&tools, kept, own.as_deref());
     }
     edits.set_member(&result, "cacheScope", "\"private\"");
 }

@@ -17,6 +17,7 @@ use crate::listing::PageAnswer;
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line};
 use crate::plans::finish_if_over;
+use crate::proposing::announce_member;
 use crate::requests::Request;
 use crate::table::{Answered, Cancel};
 
@@ -158,7 +159,8 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     }
     let Request { client, what } = request;
     let is_hello = matches!(what, RequestPurpose::Initialize(_));
-    let is_call = matches!(what, RequestPurpose::Call(_));
+    let is_call = matches!(what, RequestPurpose::Call(..));
+    let mut notice = None;
     let dropped = match (&what, body) {
         (RequestPurpose::Initialize(_), Body::Result(result)) => review_instructions(link, result),
         _ => None,
@@ -175,7 +177,8 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
             link.listing.deliver(serial, page.map_or(PageAnswer::Failed, PageAnswer::from));
             Ok(None)
         }
-        RequestPurpose::Call(in_flight) => {
+        RequestPurpose::Call(in_flight, edited) => {
+            notice = edited;
             ended(link, in_flight, body);
             Ok(None)
         }
@@ -211,10 +214,17 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
                 if is_call {
                     cut_look_alikes(link, edits, place, message);
                 }
+                if let Some(notice) = &notice {
+                    notice.add(edits, place);
+                }
             }),
             Ok(Some(page)) => pass_answer(link, line, message, &client, |edits, place| {
                 cut_look_alikes(link, edits, place, message);
-                era_2025::keep_tools(edits, place, &page.kept, page.own);
+                era_2025::keep_tools(edits, place, &page.kept, &page.own);
+                let tools = place.find(&["result", "tools"]);
+                for tool in page.announced.iter().filter_map(|at| tools.as_ref()?.element(*at)) {
+                    announce_member(edits, &tool);
+                }
             }),
             Err(fault) => {
                 link.record(Direction::ToClient, None, fault);
@@ -228,7 +238,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
 /// Returns whether an answer is not a final result: it requests input from the client, or promises a later result of a call.
 /// Forwarded, it would let the server request input that the gateway does not let it request.
 fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &RequestPurpose) -> bool {
-    let is_call = matches!(asked, RequestPurpose::Call(_));
+    let is_call = matches!(asked, RequestPurpose::Call(..));
     let result = message.get("result");
     let error = message.get("error").filter(|error| era_2026::is_url_elicitation(*error));
     result.is_some_and(|result| era_2026::is_unfinished(result) || is_call && era_2026::is_task(result))

@@ -1,6 +1,6 @@
 use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, RequestId, Timestamp};
-use countersign_tool_gate::{CallArgs, REQUEST_ID_MEMBER};
+use countersign_tool_gate::{CallArgs, PROPOSAL_MEMBER, REQUEST_ID_MEMBER};
 
 use crate::era_2025::{self, CallParams};
 use crate::message::RpcId;
@@ -61,6 +61,18 @@ impl HeldCall {
     /// The arguments that the tool would receive. Approvals bind their digest.
     pub(crate) fn own_args(&self) -> &Canonical {
         self.args.own()
+    }
+
+    /// Returns whether the call came with a proposal.
+    pub(crate) fn brings_proposal(&self) -> bool {
+        self.proposal.is_some() || self.args.sent().value().get(PROPOSAL_MEMBER).is_some()
+    }
+
+    /// The request id, for a call that is decided without its reserved members.
+    pub(crate) fn any_request_id(&self) -> Option<String> {
+        let named = self.args.sent().value().get(REQUEST_ID_MEMBER).and_then(ValueRef::as_str);
+        let named = named.filter(|id| RequestId::new(id).is_ok()).map(Into::into);
+        named.or_else(|| self.request_id())
     }
 
     /// The JSON-RPC id, if it is a valid request id and the arguments contain no `__pic_request_id`.

@@ -17,12 +17,12 @@
 //! handshake era only, revisions 2024-10-07 to 2025-11-25.
 
 mod answers;
-mod approvals;
 mod calls;
 mod capabilities;
 mod compose;
 mod cut;
 mod definitions;
+mod edited;
 mod era_2025;
 mod era_2026;
 mod error;
@@ -41,6 +41,8 @@ mod message;
 mod notice;
 mod output;
 mod plans;
+mod proposed;
+mod proposing;
 mod questions;
 mod queue;
 mod recording;
@@ -58,5 +60,6 @@ mod tests;
 pub use error::{CallIdError, GatewayError, SettingsError};
 pub use gateway::{Gateway, GatewayEnd, GatewayStop};
 pub use notice::GatewayNotice;
-pub use settings::{GatewayLimits, GatewaySettings, PlanApprovals};
+pub use proposing::PROPOSE;
+pub use settings::{GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint};
 pub use submission::{SUBMIT_PLAN, read_plan};

@@ -5,11 +5,11 @@ use std::time::Duration;
 use countersign_approval_token::{PendingApprovals, PendingError};
 use countersign_audit_log::{AuditSink, Direction, Record, RefusedRow, UnrecordedAnswer};
 use countersign_core::{CallId, Clock, Timestamp};
-use countersign_tool_gate::{InFlight, Refusals, RejectionCode, ToolGate};
+use countersign_tool_gate::{CallApprovals, InFlight, Refusals, RejectionCode, ToolGate};
 use parking_lot::{Condvar, Mutex};
 
-use crate::approvals::CallApprovals;
 use crate::compose::Object;
+use crate::edited::EditNotice;
 use crate::era_2025::{self, Page};
 use crate::error::CallIdError;
 use crate::fault::Fault;
@@ -20,6 +20,7 @@ use crate::members::UnknownMembers;
 use crate::message::{RpcId, error_line, error_line_with};
 use crate::notice::{AnnouncedContract, GatewayNotice, Notice, QuestionNotice, Renewal};
 use crate::output::PeerOutput;
+use crate::proposed::ProposedCalls;
 use crate::queue::Queue;
 use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::GatewaySettings;
@@ -42,6 +43,7 @@ pub(crate) struct Link {
     pub(crate) settings: GatewaySettings,
     pub(crate) gate: ToolGate,
     pub(crate) approvals: Option<CallApprovals>,
+    pub(crate) proposed: ProposedCalls,
     pub(crate) new_call_id: NewCallId,
     pub(crate) before_call: Box<dyn Fn() + Send + Sync>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -79,7 +81,8 @@ pub(crate) struct Link {
 pub(crate) enum RequestPurpose {
     /// A call that the gate has yet to decide.
     Held,
-    Call(InFlight),
+    /// A call that the server runs, with the notice that a person edited it.
+    Call(InFlight, Option<EditNotice>),
     ListTools {
         epoch: u64,
         page: Page,
@@ -182,6 +185,7 @@ impl Link {
             settings: parts.settings,
             gate: parts.gate,
             approvals,
+            proposed: ProposedCalls::default(),
             new_call_id: parts.new_call_id,
             before_call: parts.before_call,
             clock: parts.clock,
@@ -290,7 +294,12 @@ impl Link {
             let unavailable = RejectionCode::AuditUnavailable.as_str();
             let code =
                 if let Record::Gateway(refused) = record { refused.code.as_str() } else { unavailable };
-            self.sink.note_unrecorded(&UnrecordedAnswer { time: record.time(), code, approval: None });
+            self.sink.note_unrecorded(&UnrecordedAnswer {
+                time: record.time(),
+                code,
+                approval: None,
+                co_approvals: &[],
+            });
         }
         recorded
     }

@@ -3,19 +3,19 @@
 use countersign_approval_token::{ApprovalToken, DenialReason};
 use countersign_audit_log::{CallRecord, Record, RecordedTool, Verdict};
 use countersign_canonical_json::Recipe;
-use countersign_committed_plan::{Plan, PlanUseError};
+use countersign_committed_plan::{Plan, PlanUseError, Step};
 use countersign_core::{CallId, Digest};
 use countersign_registry::ApprovalRule;
 use countersign_tool_gate::{
-    ApprovalDesk as _, NotFiled, PLAN_TOOL, PlanSettings, RejectionCode, Retry, StartPlanError,
+    ApprovalDesk as _, ApproverAnswer, FiledQuestion, NotFiled, PLAN_TOOL, PlanSettings, RejectionCode,
+    Retry, StartPlanError, step_approval,
 };
 
 use crate::answers::answer_or_hold;
-use crate::approvals::{ApproverAnswer, FiledQuestion};
 use crate::definitions::know_definition;
 use crate::held_call::HeldCall;
 use crate::link::Link;
-use crate::questions::QuestionDesk;
+use crate::questions::desk;
 use crate::results::{Committed, PlanKind, RefusalText, advice, committed_line, refusal_line};
 use crate::settings::PlanApprovals;
 use crate::submission::{LastStep, read_plan};
@@ -81,8 +81,11 @@ impl Refused {
             retry: self.retry.as_str(),
             unlock: self.unlock,
             advice: RejectionCode::from_code(self.code).and_then(advice),
-            approval_id: self.question.as_ref().map(|question| question.id.as_str()),
-            short_id: self.question.as_ref().map(|question| question.short.as_str()),
+            approval_id: None,
+            attestation_id: None,
+            short_id: None,
+            missing: None,
+            needed: 1,
             call_id: None,
             tells_call_id: false,
             record: self.record,
@@ -90,6 +93,7 @@ impl Refused {
             is_attestation_spent: false,
             reason: self.reason.as_ref(),
         }
+        .asking(self.question.as_deref())
     }
 }
 
@@ -166,11 +170,11 @@ fn read(link: &Link, call: &HeldCall) -> Result<Plan, StartPlanError> {
 /// does a plan with a step whose tool requires an approval that a plan's approval covers.
 fn needs_approval(link: &Link, plan: &Plan, kind: PlanKind, approvals: PlanApprovals) -> bool {
     let view = link.gate.registry().view();
-    let is_covered = |rule: ApprovalRule| !matches!(rule, ApprovalRule::NotRequired | ApprovalRule::EachCall);
-    let mut rules = plan.steps().iter().filter_map(|step| view.snapshot().tool(step.tool()));
-    kind == PlanKind::Amendment
-        || approvals == PlanApprovals::Always
-        || rules.any(|rules| is_covered(rules.entry().approval()))
+    let is_covered = |step: &Step| {
+        let rules = view.snapshot().tool(step.tool());
+        rules.is_some_and(|rules| step_approval(rules, step) == ApprovalRule::Required)
+    };
+    kind == PlanKind::Amendment || approvals == PlanApprovals::Always || plan.steps().iter().any(is_covered)
 }
 
 /// Returns the approval of exactly this plan. If it is missing, requests it and refuses the plan.
@@ -195,7 +199,11 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
     let now = link.clock.now().ok();
     let root = request.binding().plan;
     match now.and_then(|now| link.note_store(approvals.answer(request.binding(), now))?) {
-        Some(ApproverAnswer::Approved(id, token)) => return Ok((id, token)),
+        Some(ApproverAnswer::Approved(id, tokens)) => {
+            // A plan needs one approval.
+            let token = tokens.into_iter().next().ok_or_else(unrecorded)?;
+            return Ok((id, token));
+        }
         Some(ApproverAnswer::Denied(_, denial)) => {
             let mut entry =
                 refusal(link, root, args, RejectionCode::ApprovalDenied.as_str(), "a person refused it");
@@ -203,7 +211,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
             let record = link.keep_refusal(entry).map_err(|()| unrecorded())?;
             return Err(denied(record, denial.reason));
         }
-        None => {}
+        Some(ApproverAnswer::Attested(..) | ApproverAnswer::Edited(..)) | None => {}
     }
     let entry = |code: &str| refusal(link, root, args, code, "no approval of the plan was given");
     let refusals = link.gate.refusals();
@@ -213,7 +221,7 @@ fn approval_of(link: &Link, plan: &Plan) -> Result<(CallId, ApprovalToken), Refu
         refusals.add_call(&unasked, None);
         return Err(required(None, None));
     }
-    let questions = QuestionDesk::new(link);
+    let questions = desk(link, None);
     let other = match questions.file(&request) {
         Ok(()) | Err(NotFiled::IdInUse) => None,
         Err(NotFiled::Full) => Some(RejectionCode::ApprovalsFull),

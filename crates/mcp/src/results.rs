@@ -2,8 +2,8 @@
 
 use countersign_approval_token::DenialReason;
 use countersign_committed_plan::OnBreach;
-use countersign_core::escape_hidden;
-use countersign_tool_gate::RejectionCode;
+use countersign_core::{EvidenceGap, escape_hidden};
+use countersign_tool_gate::{FiledQuestion, RejectionCode};
 
 use crate::compose::Object;
 use crate::era_2025::{DECISION, PLAN};
@@ -22,9 +22,16 @@ pub(crate) struct RefusalText<'a> {
     pub(crate) unlock: Option<&'a str>,
     /// The gateway's own sentence beside the gate's.
     pub(crate) advice: Option<&'static str>,
+    /// The id of the question, if it asks for an approval.
     pub(crate) approval_id: Option<&'a str>,
+    /// The same, if it asks for an attestation.
+    pub(crate) attestation_id: Option<&'a str>,
     /// The beginning of that id that a person may type.
     pub(crate) short_id: Option<&'a str>,
+    /// The missing part of the evidence.
+    pub(crate) missing: Option<EvidenceGap>,
+    /// Number of approvals by different persons that the call needs.
+    pub(crate) needed: usize,
     pub(crate) call_id: Option<&'a str>,
     /// Whether the text names the call's id too. A model reads the text and may never see the metadata.
     pub(crate) tells_call_id: bool,
@@ -38,6 +45,14 @@ pub(crate) struct RefusalText<'a> {
 }
 
 impl<'a> RefusalText<'a> {
+    /// Names the question that waits for a person.
+    pub(crate) fn asking(self, question: Option<&'a FiledQuestion>) -> Self {
+        let Some(question) = question else { return self };
+        let id = |lacks: bool| lacks.then(|| question.id.as_str());
+        let (approval_id, attestation_id) = (id(question.lacks_approval), id(question.lacks_evidence));
+        Self { approval_id, attestation_id, short_id: Some(&question.short), ..self }
+    }
+
     /// Creates the refusal of a call with a code's fixed texts.
     pub(crate) fn of(code: RejectionCode, call_id: &'a str) -> Self {
         Self {
@@ -47,7 +62,10 @@ impl<'a> RefusalText<'a> {
             unlock: code.unlock(),
             advice: advice(code),
             approval_id: None,
+            attestation_id: None,
             short_id: None,
+            missing: None,
+            needed: 1,
             call_id: Some(call_id),
             tells_call_id: is_unlocked_by_name(code),
             record: None,
@@ -87,17 +105,23 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: RefusalText<'_>) -> String {
     if let Some(reason) = &reason {
         text.push_str(&format!(" The person who refused it wrote: \"{reason}\"."));
     }
-    let told = refusal.call_id.filter(|_| refusal.tells_call_id);
+    let told = refusal.call_id.filter(|_| refusal.tells_call_id && refusal.short_id.is_none());
+    let short = |id: Option<&str>| id.and(refusal.short_id);
     let ids = [
+        (" Missing: ", refusal.missing.map(EvidenceGap::message)),
         (" What would help: ", refusal.unlock),
         (" ", refusal.advice),
-        (" Approval id: ", refusal.short_id),
-        (" Call id: ", told.filter(|_| refusal.short_id.is_none())),
+        (" Approval id: ", short(refusal.approval_id)),
+        (" Attestation id: ", short(refusal.attestation_id)),
+        (" Call id: ", told),
     ];
     for (what, value) in ids {
         if let Some(value) = value {
             text.extend([what, value, "."]);
         }
+    }
+    if refusal.needed > 1 {
+        text.push_str(&format!(" It needs the approvals of {} persons.", refusal.needed));
     }
     if refusal.is_approval_spent {
         text.push_str(" The approval is spent.");
@@ -109,8 +133,10 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: RefusalText<'_>) -> String {
         .maybe_string("approval", refusal.is_approval_spent.then_some("spent"))
         .maybe_string("approval_id", refusal.approval_id)
         .maybe_string("attestation", refusal.is_attestation_spent.then_some("spent"))
+        .maybe_string("attestation_id", refusal.attestation_id)
         .maybe_string("call_id", refusal.call_id)
         .string("code", refusal.code)
+        .maybe_string("missing", refusal.missing.map(EvidenceGap::as_str))
         .maybe_string("reason", reason.as_deref());
     if let Some(record) = refusal.record {
         decision = decision.raw("record", &record.to_string());
@@ -169,6 +195,6 @@ pub(crate) fn committed_line(id: &RpcId, plan: &Committed) -> String {
     result_line(id, &result)
 }
 
-fn content(text: &str) -> String {
+pub(crate) fn content(text: &str) -> String {
     format!("[{}]", Object::new().string("text", text).string("type", "text").finish())
 }

@@ -36,6 +36,7 @@ pub struct GatewaySettings {
     pub(crate) approval_ttl: Millis,
     pub(crate) hold: Millis,
     pub(crate) plans: Option<PlanApprovals>,
+    pub(crate) proposals: ProposalHint,
     pub(crate) refused_messages: RefusalRate,
 }
 
@@ -50,6 +51,31 @@ pub enum PlanApprovals {
     Always,
 }
 
+/// How clients learn that a tool needs an action proposal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProposalHint {
+    /// Not from the list of tools.
+    Nothing,
+    /// The input schema of such a tool has the member `__pic`.
+    #[default]
+    Schema,
+    /// The gateway has a tool of its own, `countersign.propose`, for clients that send no member beside the server's schema.
+    Tool,
+    /// Both.
+    Both,
+}
+
+impl ProposalHint {
+    pub(crate) const fn in_schema(self) -> bool {
+        matches!(self, Self::Schema | Self::Both)
+    }
+
+    pub(crate) const fn as_tool(self) -> bool {
+        matches!(self, Self::Tool | Self::Both)
+    }
+}
+
 impl GatewaySettings {
     /// Creates settings for one server: no further methods, default limits, and ten minutes to approve a call.
     #[must_use]
@@ -62,6 +88,7 @@ impl GatewaySettings {
             approval_ttl: Millis::from_secs(600),
             hold: Millis::ZERO,
             plans: None,
+            proposals: ProposalHint::Schema,
             refused_messages: RefusalRate::MESSAGES,
         }
     }
@@ -119,6 +146,14 @@ impl GatewaySettings {
     #[must_use]
     pub const fn refused_messages(mut self, rate: RefusalRate) -> Self {
         self.refused_messages = rate;
+        self
+    }
+
+    /// Sets how clients learn that a tool needs an action proposal: by default from the tool's input schema. It has no effect
+    /// at a gate that takes no proposals.
+    #[must_use]
+    pub const fn proposals(mut self, hint: ProposalHint) -> Self {
+        self.proposals = hint;
         self
     }
 

@@ -13,6 +13,10 @@ pub(crate) struct OpenQuestion {
     pub(crate) id: CallId,
     /// The beginning of the id that a person may type.
     pub(crate) short: String,
+    /// The kinds of answers that it waits for.
+    pub(crate) kind: &'static str,
+    /// Number of approvals that it needs.
+    pub(crate) needed: usize,
     pub(crate) refusal: String,
 }
 

@@ -98,6 +98,9 @@ pub enum ContentProblem {
     /// A constraint is invalid.
     #[error("{0}")]
     Constraint(ConstraintError),
+    /// An approval rule is invalid.
+    #[error("{0}")]
+    Approval(ApprovalTermsError),
     /// An argument is marked as data and restricted by a constraint as well.
     #[error("data argument `{0}` has a constraint")]
     DataPlace(ArgPlace),
@@ -163,6 +166,7 @@ impl ContentProblem {
             Self::TooMany { .. } => "REGISTRY_TOO_MANY",
             Self::MaxSession => "REGISTRY_MAX_SESSION",
             Self::Constraint(_) => "REGISTRY_CONSTRAINT",
+            Self::Approval(_) => "REGISTRY_APPROVAL",
             Self::DataPlace(_) => "REGISTRY_DATA_PLACE",
             Self::Definition => "REGISTRY_DEFINITION",
             Self::Schema { .. } => "REGISTRY_SCHEMA",
@@ -200,4 +204,22 @@ pub enum ConstraintError {
     /// A domain is not a lower-case domain name.
     #[error("a domain is not a lower-case domain name")]
     Domain,
+    /// A number has no bound, or its lower bound is above the upper one.
+    #[error("a number needs `min` or `max`, and `min` is at most `max`")]
+    Bounds,
+}
+
+/// Fault of an approval rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApprovalTermsError {
+    /// A branch has no constraint, so every call would match it.
+    #[error("a branch of an approval rule has no constraint")]
+    EmptyBranch,
+    /// The rule has branches, but requires no approval.
+    #[error("an approval rule with branches is `required` or `each_call`")]
+    NothingToExempt,
+    /// Approvers are named for calls that need no approval.
+    #[error("approvers of a tool whose rule is `not_required`")]
+    NothingToApprove,
 }

@@ -59,6 +59,12 @@ impl Limits {
         self.rate
     }
 
+    /// Returns the same limits without the rate.
+    #[must_use]
+    pub const fn without_rate(&self) -> Self {
+        Self { max_calls: self.max_calls, rate: None }
+    }
+
     /// Returns `true` if neither limit is set.
     #[must_use]
     pub const fn is_none(&self) -> bool {

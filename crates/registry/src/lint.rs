@@ -1,75 +1,27 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
+use countersign_core::{AgentId, Approvers, look_alike};
 use serde_json::Value;
 
-use crate::constraint::is_index;
+use crate::agent_entry::AgentEntry;
 use crate::cut::cut;
 use crate::draft::RegistryDraft;
-use crate::place::ArgPlace;
+use crate::finding::{Finding, note, warn};
+use crate::lint_rules::{lint_approval, lint_place};
 use crate::schema_bounds::branches_back;
 use crate::tool_entry::ToolEntry;
 
 /// Longest format name in a finding, in bytes.
 const MAX_FORMAT_BYTES: usize = 64;
 
-/// Importance of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Severity {
-    /// Information.
-    Note,
-    /// Probable mistake.
-    Warning,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-        })
-    }
-}
-
-/// Valid part of a draft that is probably a mistake.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Finding {
-    code: &'static str,
-    severity: Severity,
-    message: String,
-}
-
-impl Finding {
-    /// The stable code.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        self.code
-    }
-
-    /// Importance.
-    #[must_use]
-    pub const fn severity(&self) -> Severity {
-        self.severity
-    }
-
-    /// Description in one line.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-}
-
-countersign_core::coded!(Finding);
-
 impl RegistryDraft {
     /// Finds valid content that is probably a mistake: in tools by name, then in agents, then in the whole draft.
     #[must_use]
     pub fn lint(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
+        let agents: Vec<_> = self.agents().map(AgentEntry::agent).collect();
         for tool in self.tools() {
-            lint_tool(tool, &mut findings);
+            lint_tool(tool, &agents, &mut findings);
         }
         lint_agents(self, &mut findings);
         lint_names(self, &mut findings);
@@ -77,15 +29,7 @@ impl RegistryDraft {
     }
 }
 
-fn warn(findings: &mut Vec<Finding>, code: &'static str, message: String) {
-    findings.push(Finding { code, severity: Severity::Warning, message });
-}
-
-fn note(findings: &mut Vec<Finding>, code: &'static str, message: String) {
-    findings.push(Finding { code, severity: Severity::Note, message });
-}
-
-fn lint_tool(tool: &ToolEntry, findings: &mut Vec<Finding>) {
+fn lint_tool(tool: &ToolEntry, agents: &[&AgentId], findings: &mut Vec<Finding>) {
     let name = tool.tool();
     let schema = tool.args_schema();
     if schema.get("type").and_then(Value::as_str) != Some("object") {
@@ -114,62 +58,25 @@ fn lint_tool(tool: &ToolEntry, findings: &mut Vec<Finding>) {
         warn(findings, "LINT_FORMAT_NOT_CHECKED", message);
     }
     for constraint in tool.constraints() {
-        let first = constraint.at().as_str().split('/').nth(1).unwrap_or_default();
-        let is_named = schema.pointer("/properties").and_then(|properties| properties.get(plain(first)));
-        if is_named.is_none() || !may_exist(constraint.at(), schema) {
-            let message = format!(
-                "a constraint of `{name}` is at `{}`, where the schema names nothing",
-                constraint.at()
-            );
-            warn(findings, "LINT_CONSTRAINT_PLACE", message);
-        }
-        for host in constraint.url_hosts() {
-            if host.strip_prefix('.').is_some_and(|parent| !parent.contains('.')) {
-                let message = format!("a constraint of `{name}` allows every host under `{host}`");
-                warn(findings, "LINT_WIDE_HOST", message);
-            }
-        }
+        lint_place(tool, constraint, findings);
     }
+    lint_approval(tool, findings);
     if tool.impact().is_high() && !tool.approval().is_required() {
         let message = format!("`{name}` has the impact `{}` and needs no approval", tool.impact());
         warn(findings, "LINT_NO_APPROVAL", message);
+    }
+    for approver in tool.approvers().map_or(&[][..], Approvers::names) {
+        if let Some(agent) = agents.iter().find(|agent| look_alike(agent.as_str(), approver.as_str())) {
+            let message = format!(
+                "`{approver}` approves `{name}`, but never for itself: it looks like the agent `{agent}`"
+            );
+            warn(findings, "LINT_APPROVER_AGENT", message);
+        }
     }
     if tool.definition().is_none() {
         let message = format!("the definition of `{name}` is not pinned; its server may change it unseen");
         note(findings, "LINT_NOT_PINNED", message);
     }
-}
-
-/// Returns whether a place may exist in arguments that match a schema. Follows names and types only, and returns
-/// `true` where that is not enough.
-fn may_exist(place: &ArgPlace, schema: &Value) -> bool {
-    let mut schema = schema;
-    for token in place.as_str().split('/').skip(1) {
-        let Value::Object(keywords) = schema else {
-            return schema != &Value::Bool(false);
-        };
-        let below = match keywords.get("type").and_then(Value::as_str) {
-            Some("object") | None => {
-                keywords.get("properties").and_then(|properties| properties.get(plain(token)))
-            }
-            Some("array") if !is_index(token) => return false,
-            Some("array") => keywords.get("items"),
-            Some(_) => return false,
-        };
-        let Some(below) = below else {
-            let is_closed = keywords.get("additionalProperties") == Some(&Value::Bool(false));
-            return !(is_closed
-                && keywords.contains_key("type")
-                && !keywords.contains_key("patternProperties"));
-        };
-        schema = below;
-    }
-    schema != &Value::Bool(false)
-}
-
-/// Token of a JSON Pointer without its escapes.
-fn plain(token: &str) -> String {
-    token.replace("~1", "/").replace("~0", "~")
 }
 
 fn lint_agents(draft: &RegistryDraft, findings: &mut Vec<Finding>) {

@@ -42,6 +42,15 @@ impl ApprovalRule {
     pub const fn is_required(self) -> bool {
         matches!(self, Self::Required | Self::EachCall)
     }
+
+    /// Rank among the rules: a stricter one has a higher rank.
+    pub(crate) const fn strength(self) -> u8 {
+        match self {
+            Self::NotRequired => 0,
+            Self::Required => 1,
+            Self::EachCall => 2,
+        }
+    }
 }
 
 rule!(

@@ -1,4 +1,5 @@
 mod allocations;
+mod approval_terms;
 mod attacks;
 mod bounded_schemas;
 mod concurrency;

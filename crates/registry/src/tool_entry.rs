@@ -1,12 +1,13 @@
 use std::collections::BTreeSet;
 
 use countersign_canonical_json::Canonical;
-use countersign_core::{Digest, ImpactClass, ServerName, ToolId, ToolName};
+use countersign_core::{Approvers, Digest, ImpactClass, ServerName, ToolId, ToolName};
 use serde_json::Value;
 
+use crate::approval_terms::ApprovalTerms;
 use crate::args_error::ArgsError;
 use crate::constraint::Constraint;
-use crate::content::{ContentError, ContentProblem};
+use crate::content::{ApprovalTermsError, ContentError, ContentProblem};
 use crate::definition::ListedTool;
 use crate::fields::{CanonicalEntry, check_count, distinct, present};
 use crate::limits::Limits;
@@ -26,7 +27,8 @@ const MAX_PLACES: usize = 64;
 pub struct ToolEntry {
     tool: ToolId,
     impact: ImpactClass,
-    approval: ApprovalRule,
+    approval: ApprovalTerms,
+    approvers: Option<Box<Approvers>>,
     ask: AskRule,
     evidence: EvidenceRule,
     plan: PlanRule,
@@ -52,7 +54,8 @@ impl ToolEntry {
             server: tool.server().clone(),
             name: tool.name().clone(),
             impact,
-            approval,
+            approval: ApprovalTerms::always(approval),
+            approvers: None,
             ask: AskRule::NotRequired,
             evidence: EvidenceRule::NotRequired,
             plan: PlanRule::NotRequired,
@@ -77,10 +80,32 @@ impl ToolEntry {
         self.impact
     }
 
-    /// Approval that a call needs.
+    /// Approval that a call needs, unless its arguments match a branch
+    /// ([`approval_terms`](Self::approval_terms)).
     #[must_use]
     pub const fn approval(&self) -> ApprovalRule {
-        self.approval
+        self.approval.rule()
+    }
+
+    /// Approval that a call needs, and the branches of arguments that need none.
+    #[must_use]
+    pub const fn approval_terms(&self) -> &ApprovalTerms {
+        &self.approval
+    }
+
+    /// Returns the approval that a call with these arguments needs. A tool with [`approvers`](Self::approvers) needs one
+    /// of each call: the approver of a plan need not be one of them. The `open` places of a planned call have no value
+    /// yet, so a branch that constrains one of them does not match.
+    #[must_use]
+    pub fn approval_of(&self, args: &Canonical, open: &[ArgPlace]) -> ApprovalRule {
+        let rule = self.approval.of_call(args, open);
+        if rule.is_required() && self.approvers.is_some() { ApprovalRule::EachCall } else { rule }
+    }
+
+    /// Persons who may approve a call, and how many of them must. Without them, one approval by anyone with the key.
+    #[must_use]
+    pub fn approvers(&self) -> Option<&Approvers> {
+        self.approvers.as_deref()
     }
 
     /// Whether a call must restate the pinned goal.
@@ -148,9 +173,16 @@ impl ToolEntry {
     }
 
     fn canonical(&self) -> Result<CanonicalEntry, ContentError> {
-        let mut text = CanonicalEntry::new()
-            .plain("approval", &self.approval)?
-            .written("args_schema", self.schema.canonical());
+        let text = CanonicalEntry::new();
+        let mut text = if self.approval.unless().is_empty() {
+            text.plain("approval", &self.approval)?
+        } else {
+            text.any("approval", &self.approval)?
+        };
+        if let Some(approvers) = &self.approvers {
+            text = text.any("approvers", approvers)?;
+        }
+        text = text.written("args_schema", self.schema.canonical());
         if let Some(listed) = &self.as_listed {
             text = text.any("as_listed", listed)?;
         }
@@ -186,7 +218,9 @@ pub struct ToolEntryBuilder {
     server: ServerName,
     name: ToolName,
     impact: ImpactClass,
-    approval: ApprovalRule,
+    approval: ApprovalTerms,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    approvers: Option<Box<Approvers>>,
     #[serde(default)]
     ask: AskRule,
     #[serde(default)]
@@ -207,6 +241,18 @@ pub struct ToolEntryBuilder {
 }
 
 impl ToolEntryBuilder {
+    /// Adds a branch: calls whose arguments match all of these constraints need no approval.
+    pub fn approval_unless(mut self, constraints: Vec<Constraint>) -> Self {
+        self.approval.push(constraints);
+        self
+    }
+
+    /// Sets the persons who may approve a call, and how many of them must.
+    pub fn approvers(mut self, approvers: Approvers) -> Self {
+        self.approvers = Some(Box::new(approvers));
+        self
+    }
+
     /// Sets whether a call must restate the pinned goal.
     pub const fn ask(mut self, rule: AskRule) -> Self {
         self.ask = rule;
@@ -259,7 +305,7 @@ impl ToolEntryBuilder {
     ///
     /// # Errors
     /// [`ContentError`] if the schema does not compile, an item is listed twice or too often, an argument is both
-    /// data and constrained, or the listed definition is not the pinned one.
+    /// data and constrained, the approval rule has an empty branch, or the listed definition is not the pinned one.
     pub fn build(self) -> Result<ToolEntry, ContentError> {
         self.build_with(ArgsSchema::compile)
     }
@@ -273,6 +319,11 @@ impl ToolEntryBuilder {
             && listed.definition(&self.name)? != pinned
         {
             return Err(ContentError::new("/as_listed", ContentProblem::Definition));
+        }
+        self.approval.check()?;
+        if self.approvers.is_some() && !self.approval.rule().is_required() {
+            let problem = ContentProblem::Approval(ApprovalTermsError::NothingToApprove);
+            return Err(ContentError::new("/approvers", problem));
         }
         check_count("/constraints", "constraints of one tool", self.constraints.len(), MAX_PLACES)?;
         check_count("/data_args", "data arguments of one tool", self.data_args.len(), MAX_PLACES)?;
@@ -288,6 +339,7 @@ impl ToolEntryBuilder {
             tool: ToolId::from_names(self.server, self.name),
             impact: self.impact,
             approval: self.approval,
+            approvers: self.approvers,
             ask: self.ask,
             evidence: self.evidence,
             plan: self.plan,
@@ -313,9 +365,11 @@ impl TryFrom<ToolEntryBuilder> for ToolEntry {
 
 impl From<ToolEntry> for ToolEntryBuilder {
     fn from(entry: ToolEntry) -> Self {
-        let fresh =
-            ToolEntry::builder(&entry.tool, entry.impact, entry.approval, entry.schema.source().clone());
+        let rule = entry.approval.rule();
+        let fresh = ToolEntry::builder(&entry.tool, entry.impact, rule, entry.schema.source().clone());
         Self {
+            approval: entry.approval,
+            approvers: entry.approvers,
             ask: entry.ask,
             evidence: entry.evidence,
             plan: entry.plan,

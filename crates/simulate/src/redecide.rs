@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 use countersign_audit_log::CallRecord;
 use countersign_canonical_json::{Canonical, Limits, read};
 use countersign_core::{ServerName, ToolId, ToolName};
-use countersign_registry::{AgentEntry, RegistrySnapshot, RegistryView, SessionContract, ToolRules};
+use countersign_registry::{
+    AgentEntry, ApprovalRule, RegistrySnapshot, RegistryView, SessionContract, ToolRules,
+};
 use countersign_tool_gate::rules::{
     ARGS_RECIPE, Goal, NO_PROPOSAL, OBSERVED, Reservation, came_without_proposal, check_args, check_contract,
     check_definition, check_restated, is_name_disclosed, listed_tool, meant_tool, only_tool,
@@ -324,9 +326,9 @@ impl<'a> Redecision<'a> {
     /// Step 7. An approval that verified then counts, unless its key was revoked since.
     fn approved(&mut self, rules: &ToolRules) -> Result<(), End> {
         use RejectionCode::{ApprovalDenied, ApprovalRequired, ApprovalsFull, StoreUnavailable};
+        let is_same_rule = self.has_same_approval_terms(rules);
         if self.refused == Some(ApprovalDenied) {
-            let rule = rules.entry().approval();
-            if !self.rules_then(rules).is_some_and(|was| was.entry().approval() == rule) {
+            if !is_same_rule {
                 // Perhaps no question would have been filed.
                 return Err(End::Unknown(Missing::Approval));
             }
@@ -335,14 +337,24 @@ impl<'a> Redecision<'a> {
             }
             return Err(ApprovalDenied.into());
         }
-        if !rules.entry().approval().is_required() {
+        let Some(rule) = self.approval_rule(rules) else {
+            let by_revoked_key = self.call.approval.is_some() && self.revokes_more_keys();
+            if self.is_passed(GateStep::Approval) && by_revoked_key {
+                return Err(End::Unknown(Missing::Approval));
+            } else if !is_same_rule {
+                return Err(End::Unknown(Missing::Arguments));
+            }
+            return self.stands(GateStep::Approval, Missing::Arguments);
+        };
+        if !rule.is_required() {
             return Ok(());
         }
         // The gate tried to ask a person for an approval and failed.
         if let Some(code @ (ApprovalsFull | StoreUnavailable)) = self.refused
             && self.call.approval.is_none()
         {
-            if !self.rules_then(rules).is_some_and(|was| was.entry().approval().is_required()) {
+            let rule_then = self.rules_then(rules).and_then(|was| self.approval_rule(was));
+            if !rule_then.is_some_and(ApprovalRule::is_required) {
                 return Err(End::Unknown(Missing::Store));
             }
             self.carry(Missing::Store);
@@ -352,12 +364,36 @@ impl<'a> Redecision<'a> {
             RecordedStep::Passed if self.call.approval.is_some() && self.revokes_more_keys() => {
                 Err(End::Unknown(Missing::Approval))
             }
+            RecordedStep::Passed if self.call.approval.is_some() && self.has_other_approvers(rules) => {
+                Err(End::Unknown(Missing::Approval))
+            }
             RecordedStep::Passed if self.call.approval.is_some() => {
                 self.stands(GateStep::Approval, Missing::Approval)
             }
             RecordedStep::Passed | RecordedStep::Refused(ApprovalRequired) => Err(ApprovalRequired.into()),
             RecordedStep::Refused(_) | RecordedStep::NotAsked => Err(End::Unknown(Missing::Approval)),
         }
+    }
+
+    /// Returns the approval that the call needs; `None` if that depends on arguments that are not recorded.
+    fn approval_rule(&self, rules: &ToolRules) -> Option<ApprovalRule> {
+        let entry = rules.entry();
+        if entry.approval_terms().unless().is_empty() {
+            return Some(entry.approval());
+        }
+        recorded_args(self.call).map(|args| entry.approval_of(&args, &[]))
+    }
+
+    fn has_same_approval_terms(&self, rules: &ToolRules) -> bool {
+        let terms = rules.entry().approval_terms();
+        self.rules_then(rules).is_some_and(|was| was.entry().approval_terms() == terms)
+    }
+
+    /// Returns `true` if approvals that were enough then may be too few, or of other persons.
+    fn has_other_approvers(&self, rules: &ToolRules) -> bool {
+        let approvers = rules.entry().approvers();
+        let then = self.rules_then(rules).and_then(|was| was.entry().approvers());
+        approvers.is_some() && then != approvers
     }
 
     /// Returns `true` if the other registry revokes a key that may have been valid then.
@@ -429,7 +465,8 @@ impl<'a> Redecision<'a> {
     /// Step 10.
     fn spent(&mut self, rules: &ToolRules) -> Result<(), End> {
         let brings_proposal = self.call.proposal.as_ref().is_some_and(|proposal| proposal.digest.is_some());
-        if !rules.entry().approval().is_required() && !brings_proposal {
+        let needs_approval = self.approval_rule(rules).is_none_or(ApprovalRule::is_required);
+        if !needs_approval && !brings_proposal {
             return Ok(());
         }
         match self.then(GateStep::Spend) {

@@ -1,6 +1,6 @@
 //! Stores spent tokens, pending approvals and quarantines in one SQLite file that all processes of a host share.
 //!
-//! [`SqliteStore`] implements [`SpentTokens`], [`PendingApprovals`] and [`Quarantines`]. A spend is one unique insert
+//! [`SqliteStore`] implements [`SpentTokens`], [`PendingApprovals`], [`Grants`] and [`Quarantines`]. A spend is one unique insert
 //! in one transaction that is synced before it counts (`WAL`, `synchronous=FULL`). Of all threads and processes that
 //! try, one succeeds, and neither a `kill -9` nor a power cut afterwards undoes it. A store that is full, damaged,
 //! read-only, replaced or locked for too long refuses. [`SqliteStore::alarm_state`] keeps an agent's drop alarm over
@@ -16,11 +16,15 @@
 //!
 //! [`SpentTokens`]: countersign_core::SpentTokens
 //! [`PendingApprovals`]: countersign_approval_token::PendingApprovals
+//! [`Grants`]: countersign_approval_token::Grants
 //! [`Quarantines`]: countersign_tool_gate::Quarantines
 
 mod error;
+mod granted;
 mod open;
 mod pending;
+mod pending_find;
+mod pending_row;
 mod quarantine;
 mod schema;
 mod spent;

@@ -1,12 +1,14 @@
 use countersign_approval_token::{
-    ApprovalToken, DenialReason, PendingApproval, PendingApprovals, PendingDenial, PendingError,
-    PendingState, SESSION_SILENCE, SessionKind, asker_of_session, short_id,
+    ApprovalToken, AttestedProposal, DenialReason, PendingApproval, PendingApprovals, PendingDenial,
+    PendingError, PendingState, SESSION_SILENCE, SessionKind, asker_of_session, first_expiry, short_id,
 };
+use countersign_canonical_json::Canonical;
 use countersign_core::{CallFacts, CallId, Digest, OperatorId, SessionId, Timestamp};
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, named_params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, named_params};
 
 use crate::SqliteStore;
 use crate::error::StoreFailure;
+use crate::pending_row::{columns, read_answer, read_id, read_item, read_operator, read_token};
 use crate::schema::sql_time;
 
 /// Maximum number of open questions (waiting, or approved and unused).
@@ -27,12 +29,21 @@ const MAX_CLOSED: i64 = 256;
 /// Last sign of life of a session that was ended explicitly.
 const NEVER: i64 = i64::MIN;
 
+/// SQL query of one question.
+const ROW: &str = "SELECT call_id, request, state, token FROM pending WHERE call_id = ?1";
+
 /// SQL condition for questions whose session has ended. Its parameter `:silent` is [`silent`].
-const ENDED: &str = "EXISTS (SELECT 1 FROM session WHERE session.asker = pending.asker \
+pub(crate) const ENDED: &str = "EXISTS (SELECT 1 FROM session WHERE session.asker = pending.asker \
      AND session.named = 0 AND session.alive <= :silent)";
 
+/// SQL condition for questions of which an answer is missing.
+pub(crate) const LACKS: &str = "((state = 'waiting' AND NOT EXISTS (SELECT 1 FROM evidence \
+     WHERE evidence.call_id = pending.call_id AND alone = 1 AND answer IS NOT NULL)) \
+     OR (state = 'approved' AND EXISTS (SELECT 1 FROM evidence \
+     WHERE evidence.call_id = pending.call_id AND answer IS NULL)))";
+
 /// Returns the latest sign of life with which a session counts as ended at `now`.
-fn silent(now: Timestamp) -> i64 {
+pub(crate) fn silent(now: Timestamp) -> i64 {
     sql_time(now).saturating_sub(i64::try_from(SESSION_SILENCE.as_millis()).unwrap_or(i64::MAX))
 }
 
@@ -45,13 +56,7 @@ impl PendingApprovals for SqliteStore {
 
     fn get(&self, id: &CallId) -> Result<Option<(PendingApproval, PendingState)>, PendingError> {
         flat(self.read(|db| {
-            let found = db
-                .query_row(
-                    "SELECT call_id, request, state, token FROM pending WHERE call_id = ?1",
-                    [id.as_str()],
-                    columns,
-                )
-                .optional()?;
+            let found = db.query_row(ROW, [id.as_str()], columns).optional()?;
             found.map(read_item).transpose().map(Ok)
         }))
     }
@@ -68,7 +73,7 @@ impl PendingApprovals for SqliteStore {
         let letters: String = id.as_str().chars().take(4).collect();
         flat(self.read(|db| {
             let mut statement = db.prepare(&format!(
-                "SELECT call_id FROM pending WHERE state = 'waiting' AND open_until > :now AND NOT {ENDED} \
+                "SELECT call_id FROM pending WHERE {LACKS} AND open_until > :now AND NOT {ENDED} \
                  AND call_id <> :id AND substr(call_id, 1, length(:letters)) = :letters"
             ))?;
             let params = named_params! {":now": sql_time(now), ":silent": silent(now), ":id": id.as_str(), ":letters": letters};
@@ -107,27 +112,21 @@ impl PendingApprovals for SqliteStore {
     }
 
     fn approve(&self, id: &CallId, token: &ApprovalToken, now: Timestamp) -> Result<(), PendingError> {
-        flat(self.write(|tx| {
-            let Some((state, open_until)) = state(tx, id)? else { return Ok(Err(PendingError::Unknown)) };
-            if state != "waiting" {
-                return Ok(Err(PendingError::Decided));
-            }
-            let ended = format!("SELECT {ENDED} FROM pending WHERE call_id = :id");
-            let params = named_params! {":id": id.as_str(), ":silent": silent(now)};
-            if tx.query_row(&ended, params, |row| row.get(0))? {
-                return Ok(Err(PendingError::SessionEnded));
-            }
-            let Some(expiry) = token.claimed_expiry() else { return Ok(Err(PendingError::Token)) };
-            let (now, expiry) = (sql_time(now), sql_time(expiry));
-            if open_until <= now || expiry <= now {
-                return Ok(Err(PendingError::Expired));
-            }
-            tx.execute(
-                "UPDATE pending SET state = 'approved', token = ?2, open_until = ?3 WHERE call_id = ?1",
-                (id.as_str(), token.as_str(), expiry),
-            )?;
-            Ok(Ok(()))
-        }))
+        flat(self.write(|tx| approve(tx, id, token, None, now)))
+    }
+
+    fn approve_edited(
+        &self,
+        id: &CallId,
+        token: &ApprovalToken,
+        args: &Canonical,
+        now: Timestamp,
+    ) -> Result<(), PendingError> {
+        flat(self.write(|tx| approve(tx, id, token, Some(args), now)))
+    }
+
+    fn approvals(&self, id: &CallId) -> Result<Vec<ApprovalToken>, PendingError> {
+        flat(self.read(|db| tokens(db, id).map(Ok)))
     }
 
     fn deny_because(
@@ -138,8 +137,16 @@ impl PendingApprovals for SqliteStore {
     ) -> Result<(), PendingError> {
         flat(self.write(|tx| match state(tx, id)? {
             None => Ok(Err(PendingError::Unknown)),
-            Some((state, _)) if state == "denied" || state == "used" => Ok(Err(PendingError::Decided)),
+            Some((state, _)) if is_decided(&state) => Ok(Err(PendingError::Decided)),
             Some(_) => deny(tx, id, by, reason),
+        }))
+    }
+
+    fn cover(&self, id: &CallId) -> Result<(), PendingError> {
+        flat(self.write(|tx| match state(tx, id)? {
+            None => Ok(Err(PendingError::Unknown)),
+            Some((state, _)) if state == "waiting" => close(tx, id, "used"),
+            Some(_) => Ok(Err(PendingError::Decided)),
         }))
     }
 
@@ -180,10 +187,75 @@ impl PendingApprovals for SqliteStore {
         }))
     }
 
+    fn attest(&self, id: &CallId, answer: &AttestedProposal, now: Timestamp) -> Result<(), PendingError> {
+        flat(self.write(|tx| {
+            let Some((state, open_until)) = state(tx, id)? else { return Ok(Err(PendingError::Unknown)) };
+            let wanted = evidence(tx, id)?;
+            if is_decided(&state) || wanted.as_ref().is_some_and(|row| row.answer.is_some()) {
+                return Ok(Err(PendingError::Decided));
+            }
+            let Some(wanted) = wanted else { return Ok(Err(PendingError::Kind)) };
+            if is_of_ended_session(tx, id, now)? {
+                return Ok(Err(PendingError::SessionEnded));
+            }
+            let (now, until) = (sql_time(now), sql_time(answer.expires()));
+            if open_until <= now || until <= now {
+                return Ok(Err(PendingError::Expired));
+            }
+            let text = serde_json::to_string(answer).map_err(|_| StoreFailure::Damaged)?;
+            let set = "UPDATE evidence SET answer = ?2, until = ?3 WHERE call_id = ?1";
+            tx.execute(set, (id.as_str(), text, until))?;
+            if wanted.alone {
+                tx.execute("UPDATE pending SET open_until = ?2 WHERE call_id = ?1", (id.as_str(), until))?;
+            }
+            Ok(Ok(()))
+        }))
+    }
+
+    fn attestation(&self, id: &CallId) -> Result<Option<AttestedProposal>, PendingError> {
+        flat(self.read(|db| Ok(Ok(evidence(db, id)?.and_then(|row| row.answer)))))
+    }
+
+    fn find_attested(
+        &self,
+        act: &CallFacts,
+        now: Timestamp,
+    ) -> Result<Option<(CallId, AttestedProposal)>, PendingError> {
+        flat(self.read(|db| {
+            let found: Option<(String, String)> = db
+                .query_row(
+                    "SELECT call_id, answer FROM pending JOIN evidence USING (call_id) WHERE act = ?1 \
+                     AND state IN ('waiting', 'approved') AND open_until > ?2 AND until > ?2 ORDER BY number LIMIT 1",
+                    (act.act().as_bytes(), sql_time(now)),
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+                .optional()?;
+            found.map(|(id, answer)| Ok((read_id(&id)?, read_answer(&answer)?))).transpose().map(Ok)
+        }))
+    }
+
+    fn drop_attestation(&self, id: &CallId) -> Result<(), PendingError> {
+        flat(self.write(|tx| match state(tx, id)? {
+            None => Ok(Err(PendingError::Unknown)),
+            Some((state, _)) => {
+                let wanted = evidence(tx, id)?;
+                if state == "waiting" && wanted.is_some_and(|row| row.alone && row.answer.is_some()) {
+                    return close(tx, id, "used");
+                }
+                forget_answer(tx, id)?;
+                Ok(Ok(()))
+            }
+        }))
+    }
+
     fn mark_used(&self, id: &CallId) -> Result<(), PendingError> {
         flat(self.write(|tx| match state(tx, id)? {
             None => Ok(Err(PendingError::Unknown)),
             Some((state, _)) if state == "approved" => close(tx, id, "used"),
+            Some((state, _)) if state == "waiting" => match evidence(tx, id)? {
+                Some(row) if row.alone && row.answer.is_some() => close(tx, id, "used"),
+                Some(_) | None => Ok(Err(PendingError::Decided)),
+            },
             Some(_) => Ok(Err(PendingError::Decided)),
         }))
     }
@@ -193,6 +265,8 @@ impl PendingApprovals for SqliteStore {
             None => Ok(Err(PendingError::Unknown)),
             Some((state, _)) if state == "waiting" => {
                 tx.execute("DELETE FROM pending WHERE call_id = ?1", [id.as_str()])?;
+                tx.execute("DELETE FROM evidence WHERE call_id = ?1", [id.as_str()])?;
+                forget_tokens(tx, id)?;
                 Ok(Ok(()))
             }
             Some(_) => Ok(Err(PendingError::Decided)),
@@ -200,40 +274,10 @@ impl PendingApprovals for SqliteStore {
     }
 }
 
-impl SqliteStore {
-    /// Returns the ids that begin with `letters`, in the order of their requests: first those of questions that wait in
-    /// sessions that have not ended, then all others that are kept. At most 32 in total.
-    ///
-    /// # Errors
-    /// [`PendingError::Unavailable`].
-    pub fn ids_beginning_with(
-        &self,
-        letters: &str,
-        now: Timestamp,
-    ) -> Result<(Vec<CallId>, Vec<CallId>), PendingError> {
-        flat(self.read(|db| {
-            let mut statement = db.prepare(
-                &format!(
-                    "SELECT call_id, state = 'waiting' AND open_until > :now AND NOT {ENDED} AS waits FROM pending \
-                     WHERE substr(call_id, 1, length(:id)) = :id ORDER BY waits DESC, number LIMIT 32"
-                ),
-            )?;
-            let params = named_params! {":id": letters, ":now": sql_time(now), ":silent": silent(now)};
-            let rows = statement.query_map(params, |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let (mut waiting, mut closed) = (Vec::new(), Vec::new());
-            for row in rows {
-                let (id, waits): (String, bool) = row?;
-                if waits { &mut waiting } else { &mut closed }.push(read_id(&id)?);
-            }
-            Ok(Ok((waiting, closed)))
-        }))
-    }
-}
-
 /// Result of a query: the store's failure outside, the answer inside.
-type QueryResult<T> = Result<Result<T, PendingError>, StoreFailure>;
+pub(crate) type QueryResult<T> = Result<Result<T, PendingError>, StoreFailure>;
 
-fn flat<T>(answer: QueryResult<T>) -> Result<T, PendingError> {
+pub(crate) fn flat<T>(answer: QueryResult<T>) -> Result<T, PendingError> {
     answer.unwrap_or_else(|trouble| Err(PendingError::Unavailable(Box::new(trouble))))
 }
 
@@ -241,7 +285,7 @@ fn flat<T>(answer: QueryResult<T>) -> Result<T, PendingError> {
 fn waiting(db: &Connection, now: Timestamp, ended: bool) -> QueryResult<Vec<PendingApproval>> {
     let mut statement = db.prepare(&format!(
         "SELECT call_id, request, state, token FROM pending \
-         WHERE state = 'waiting' AND open_until > :now AND {ENDED} = :ended ORDER BY number"
+         WHERE {LACKS} AND open_until > :now AND {ENDED} = :ended ORDER BY number"
     ))?;
     let params = named_params! {":now": sql_time(now), ":silent": silent(now), ":ended": ended};
     let rows = statement.query_map(params, columns)?;
@@ -252,6 +296,46 @@ fn waiting(db: &Connection, now: Timestamp, ended: bool) -> QueryResult<Vec<Pend
 fn has_ended(db: &Connection, asker: &Digest, now: Timestamp) -> Result<bool, StoreFailure> {
     let ended = "SELECT EXISTS (SELECT 1 FROM session WHERE asker = ?1 AND named = 0 AND alive <= ?2)";
     Ok(db.query_row(ended, (asker.as_bytes(), silent(now)), |row| row.get(0))?)
+}
+
+/// Keeps an approval, with the arguments that the approver put in place of the agent's.
+fn approve(
+    tx: &Transaction<'_>,
+    id: &CallId,
+    token: &ApprovalToken,
+    edited: Option<&Canonical>,
+    now: Timestamp,
+) -> QueryResult<()> {
+    let Some((state, open_until)) = state(tx, id)? else { return Ok(Err(PendingError::Unknown)) };
+    if state != "waiting" {
+        return Ok(Err(PendingError::Decided));
+    }
+    if evidence(tx, id)?.is_some_and(|row| row.alone) {
+        return Ok(Err(PendingError::Kind));
+    }
+    if is_of_ended_session(tx, id, now)? {
+        return Ok(Err(PendingError::SessionEnded));
+    }
+    if open_until <= sql_time(now) {
+        return Ok(Err(PendingError::Expired));
+    }
+    let (asked, _) = read_item(tx.query_row(ROW, [id.as_str()], columns)?)?;
+    let edited = match edited.map(|args| asked.edited(args)).transpose() {
+        Ok(edited) => edited,
+        Err(error) => return Ok(Err(error)),
+    };
+    let tokens = match asked.add_token(tokens(tx, id)?, token, now) {
+        Ok(tokens) => tokens,
+        Err(error) => return Ok(Err(error)),
+    };
+    let is_approved = tokens.len() >= asked.needed();
+    keep_tokens(tx, id, &tokens, is_approved)?;
+    if let Some(edited) = edited {
+        let text = serde_json::to_string(&edited).map_err(|_| StoreFailure::Damaged)?;
+        let set = "UPDATE pending SET request = ?2, size = ?3 WHERE call_id = ?1";
+        tx.execute(set, (id.as_str(), text, size_of(&edited)))?;
+    }
+    Ok(Ok(()))
 }
 
 fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> QueryResult<CallId> {
@@ -277,13 +361,13 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> QueryResult<CallI
         )
         .optional()?;
     if let Some(same) = same {
-        return Ok(Ok(read_id(&same)?));
+        return merge(tx, &read_id(&same)?, pending, silent);
     }
     if state(tx, id)?.is_some() {
         return Ok(Err(PendingError::Conflict));
     }
-    let size = pending.args().len().try_into().unwrap_or(i64::MAX);
-    if !has_room(tx, &asker, size, now, silent)? {
+    let size = size_of(pending);
+    if !has_room(tx, &asker, (1, size), now, silent)? {
         return Ok(Err(PendingError::Full));
     }
     let text = serde_json::to_string(pending).map_err(|_| StoreFailure::Damaged)?;
@@ -295,20 +379,128 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> QueryResult<CallI
         ),
         named_params! {":now": now, ":silent": silent, ":kept": MAX_CLOSED},
     )?;
+    tx.execute("DELETE FROM evidence WHERE call_id NOT IN (SELECT call_id FROM pending)", [])?;
+    tx.execute("DELETE FROM approval WHERE call_id NOT IN (SELECT call_id FROM pending)", [])?;
     tx.execute(
         "INSERT INTO pending (call_id, act, asker, size, open_until, state, request) \
          VALUES (?1, ?2, ?3, ?4, ?5, 'waiting', ?6)",
         (id.as_str(), act.as_bytes(), asker.as_bytes(), size, sql_time(pending.expires()), text),
     )?;
+    want_evidence(tx, pending)?;
     Ok(Ok(id.clone()))
 }
 
-/// Returns `true` if one more question of `size` bytes fits the limits: those of all open questions, and those of the
-/// questions that wait for this asker or were denied to it.
+/// Adds the answers that a later request asks for to the open question about the same act.
+fn merge(tx: &Transaction<'_>, id: &CallId, later: &PendingApproval, silent: i64) -> QueryResult<CallId> {
+    let (asked, _) = read_item(tx.query_row(ROW, [id.as_str()], columns)?)?;
+    let is_attested = evidence(tx, id)?.is_some_and(|row| row.answer.is_some());
+    let merged = asked.merged(later, is_attested);
+    if merged == asked {
+        return Ok(Ok(id.clone()));
+    }
+    let (size, now) = (size_of(&merged), sql_time(later.requested()));
+    let grown = size.saturating_sub(size_of(&asked));
+    if grown > 0 && !has_room(tx, &merged.asker(), (0, grown), now, silent)? {
+        return Ok(Err(PendingError::Full));
+    }
+    let text = serde_json::to_string(&merged).map_err(|_| StoreFailure::Damaged)?;
+    let update = "UPDATE pending SET request = ?2, size = ?3 WHERE call_id = ?1";
+    tx.execute(update, (id.as_str(), text, size))?;
+    want_evidence(tx, &merged)?;
+    Ok(Ok(id.clone()))
+}
+
+/// Notes that a question asks for an attestation, if it does. An answer that is there stays.
+fn want_evidence(tx: &Transaction<'_>, pending: &PendingApproval) -> Result<(), StoreFailure> {
+    if pending.evidence().is_some() {
+        tx.execute(
+            "INSERT INTO evidence (call_id, alone) VALUES (?1, ?2) \
+             ON CONFLICT (call_id) DO UPDATE SET alone = excluded.alone",
+            (pending.id().as_str(), !pending.needs_approval()),
+        )?;
+    }
+    Ok(())
+}
+
+/// Attestation of a question that asks for one.
+struct EvidenceRow {
+    /// The question asks for nothing else.
+    alone: bool,
+    answer: Option<AttestedProposal>,
+}
+
+fn evidence(db: &Connection, id: &CallId) -> Result<Option<EvidenceRow>, StoreFailure> {
+    let found: Option<(bool, Option<String>)> = db
+        .query_row("SELECT alone, answer FROM evidence WHERE call_id = ?1", [id.as_str()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?;
+    let Some((alone, answer)) = found else { return Ok(None) };
+    Ok(Some(EvidenceRow { alone, answer: answer.as_deref().map(read_answer).transpose()? }))
+}
+
+/// Stores the tokens of a question, which is approved with the last one that it needs.
+fn keep_tokens(
+    tx: &Transaction<'_>,
+    id: &CallId,
+    tokens: &[ApprovalToken],
+    is_approved: bool,
+) -> Result<(), StoreFailure> {
+    forget_tokens(tx, id)?;
+    for (number, token) in (0_u32..).zip(tokens) {
+        let insert = "INSERT INTO approval (call_id, number, token) VALUES (?1, ?2, ?3)";
+        tx.execute(insert, (id.as_str(), number, token.as_str()))?;
+    }
+    if let (true, Some(first), Some(expiry)) = (is_approved, tokens.first(), first_expiry(tokens)) {
+        tx.execute(
+            "UPDATE pending SET state = 'approved', token = ?2, open_until = ?3 WHERE call_id = ?1",
+            (id.as_str(), first.as_str(), sql_time(expiry)),
+        )?;
+    }
+    Ok(())
+}
+
+/// Returns the tokens of a question. One that was approved by an earlier version has its only token in its own row.
+fn tokens(db: &Connection, id: &CallId) -> Result<Vec<ApprovalToken>, StoreFailure> {
+    let mut statement = db.prepare(
+        "SELECT token, number FROM approval WHERE call_id = ?1 UNION ALL SELECT token, 0 FROM pending \
+         WHERE call_id = ?1 AND token IS NOT NULL AND NOT EXISTS (SELECT 1 FROM approval WHERE call_id = ?1) \
+         ORDER BY 2",
+    )?;
+    let rows = statement.query_map([id.as_str()], |row| row.get::<_, String>(0))?;
+    rows.map(|token| read_token(&token?)).collect()
+}
+
+fn forget_tokens(tx: &Transaction<'_>, id: &CallId) -> Result<(), StoreFailure> {
+    tx.execute("DELETE FROM approval WHERE call_id = ?1", [id.as_str()])?;
+    Ok(())
+}
+
+fn forget_answer(tx: &Transaction<'_>, id: &CallId) -> Result<(), StoreFailure> {
+    tx.execute("UPDATE evidence SET answer = NULL, until = NULL WHERE call_id = ?1", [id.as_str()])?;
+    Ok(())
+}
+
+fn is_of_ended_session(db: &Connection, id: &CallId, now: Timestamp) -> Result<bool, StoreFailure> {
+    let ended = format!("SELECT {ENDED} FROM pending WHERE call_id = :id");
+    let params = named_params! {":id": id.as_str(), ":silent": silent(now)};
+    Ok(db.query_row(&ended, params, |row| row.get(0))?)
+}
+
+fn is_decided(state: &str) -> bool {
+    matches!(state, "denied" | "used")
+}
+
+fn size_of(pending: &PendingApproval) -> i64 {
+    pending.size().try_into().unwrap_or(i64::MAX)
+}
+
+/// Returns `true` if so many more questions of so many bytes fit the limits: those of all open questions, and those of
+/// the questions that wait for this asker or were denied to it.
 fn has_room(
     tx: &Transaction<'_>,
     asker: &Digest,
-    size: i64,
+    (more, size): (i64, i64),
     now: i64,
     silent: i64,
 ) -> Result<bool, StoreFailure> {
@@ -316,16 +508,16 @@ fn has_room(
         tx.query_row("SELECT count(*) FROM denied WHERE asker = ?1", [asker.as_bytes()], |row| row.get(0))?;
     let (open, bytes, own, own_bytes): (i64, i64, i64, i64) = tx.query_row(
         &format!(
-            "SELECT count(*), coalesce(sum(size), 0), count(*) FILTER (WHERE asker = :asker AND state = 'waiting'), \
-             coalesce(sum(size) FILTER (WHERE asker = :asker AND state = 'waiting'), 0) FROM pending \
+            "SELECT count(*), coalesce(sum(size), 0), count(*) FILTER (WHERE asker = :asker AND {LACKS}), \
+             coalesce(sum(size) FILTER (WHERE asker = :asker AND {LACKS}), 0) FROM pending \
              WHERE (state = 'approved' OR (state = 'waiting' AND NOT {ENDED})) AND open_until > :now"
         ),
         named_params! {":now": now, ":asker": asker.as_bytes(), ":silent": silent},
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
-    Ok(open < MAX_OPEN
+    Ok(open.saturating_add(more) <= MAX_OPEN
         && bytes.saturating_add(size) <= MAX_ARGS_BYTES
-        && own.saturating_add(denied) < MAX_WAITING_EACH
+        && (more == 0 || own.saturating_add(denied).saturating_add(more) <= MAX_WAITING_EACH)
         && own_bytes.saturating_add(size) <= MAX_ARGS_BYTES_EACH)
 }
 
@@ -345,15 +537,20 @@ fn deny(
     by: &OperatorId,
     reason: Option<&DenialReason>,
 ) -> QueryResult<()> {
-    let item = tx.query_row(
-        "SELECT call_id, request, state, token FROM pending WHERE call_id = ?1",
-        [id.as_str()],
-        columns,
-    )?;
+    let item = tx.query_row(ROW, [id.as_str()], columns)?;
     let pending = read_item(item)?.0;
     let (act, asker) = (pending.binding().act(), pending.asker());
     tx.execute(
         "UPDATE pending SET state = 'denied', token = NULL WHERE act = ?1 AND state IN ('waiting', 'approved')",
+        [act.as_bytes()],
+    )?;
+    tx.execute(
+        "UPDATE evidence SET answer = NULL, until = NULL \
+         WHERE call_id IN (SELECT call_id FROM pending WHERE act = ?1)",
+        [act.as_bytes()],
+    )?;
+    tx.execute(
+        "DELETE FROM approval WHERE call_id IN (SELECT call_id FROM pending WHERE act = ?1)",
         [act.as_bytes()],
     )?;
     tx.execute(
@@ -368,45 +565,10 @@ fn deny(
     Ok(Ok(()))
 }
 
-/// Sets a question's final state and deletes its token.
+/// Sets a question's final state and deletes its answers.
 fn close(tx: &Transaction<'_>, id: &CallId, state: &str) -> QueryResult<()> {
+    forget_answer(tx, id)?;
+    forget_tokens(tx, id)?;
     tx.execute("UPDATE pending SET state = ?2, token = NULL WHERE call_id = ?1", (id.as_str(), state))?;
     Ok(Ok(()))
-}
-
-/// Columns of a row: id, request, state and token.
-type PendingRow = (String, String, String, Option<String>);
-
-fn columns(row: &Row<'_>) -> rusqlite::Result<PendingRow> {
-    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-}
-
-/// Parses a row with the constructors of its types: the file is untrusted input.
-fn read_item(
-    (id, request, state, token): PendingRow,
-) -> Result<(PendingApproval, PendingState), StoreFailure> {
-    let pending: PendingApproval = serde_json::from_str(&request).map_err(|_| StoreFailure::Damaged)?;
-    if pending.id().as_str() != id {
-        return Err(StoreFailure::Damaged);
-    }
-    let state = match (state.as_str(), token) {
-        ("waiting", None) => PendingState::Waiting,
-        ("approved", Some(token)) => PendingState::Approved(read_token(&token)?),
-        ("denied", None) => PendingState::Denied,
-        ("used", None) => PendingState::Used,
-        _ => return Err(StoreFailure::Damaged),
-    };
-    Ok((pending, state))
-}
-
-fn read_id(text: &str) -> Result<CallId, StoreFailure> {
-    CallId::new(text).map_err(|_| StoreFailure::Damaged)
-}
-
-fn read_operator(text: &str) -> Result<OperatorId, StoreFailure> {
-    OperatorId::new(text).map_err(|_| StoreFailure::Damaged)
-}
-
-fn read_token(text: &str) -> Result<ApprovalToken, StoreFailure> {
-    text.parse().map_err(|_| StoreFailure::Damaged)
 }

@@ -7,15 +7,15 @@ use crate::StoreOpenError;
 const APPLICATION_ID: i64 = 0x4353_474e;
 
 /// Version of the schema below (`PRAGMA user_version`).
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 
 /// Versions that are upgraded in place, each with its number of schema objects: the first ones of [`SCHEMA`]. The first
 /// stores of version 3 have 8.
-const OLDER: [(i64, usize); 3] = [(2, 7), (3, 8), (3, 10)];
+const OLDER: [(i64, usize); 4] = [(2, 7), (3, 8), (3, 10), (4, 11)];
 
 /// Tables and indexes of a store. The statements are compared with those in the file, so that a trigger or a looser
 /// table is detected. New objects come last, where an upgrade adds them.
-const SCHEMA: [(&str, &str); 11] = [
+const SCHEMA: [(&str, &str); 14] = [
     (
         "spent",
         "CREATE TABLE spent (id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32), \
@@ -65,6 +65,22 @@ const SCHEMA: [(&str, &str); 11] = [
         "alarm",
         "CREATE TABLE alarm (agent TEXT NOT NULL, record TEXT NOT NULL, \
          state TEXT NOT NULL CHECK (length(state) <= 1048576), PRIMARY KEY (agent, record)) STRICT, WITHOUT ROWID",
+    ),
+    (
+        "evidence",
+        "CREATE TABLE evidence (call_id TEXT PRIMARY KEY NOT NULL, alone INTEGER NOT NULL CHECK (alone IN (0, 1)), \
+         until INTEGER, answer TEXT CHECK ((answer IS NOT NULL) = (until IS NOT NULL))) STRICT, WITHOUT ROWID",
+    ),
+    (
+        "granted",
+        "CREATE TABLE granted (number INTEGER PRIMARY KEY NOT NULL, id TEXT NOT NULL UNIQUE, \
+         server TEXT NOT NULL, tool TEXT NOT NULL, until INTEGER NOT NULL, \
+         revoked INTEGER NOT NULL CHECK (revoked IN (0, 1)), text TEXT NOT NULL) STRICT",
+    ),
+    (
+        "approval",
+        "CREATE TABLE approval (call_id TEXT NOT NULL, number INTEGER NOT NULL CHECK (number >= 0), \
+         token TEXT NOT NULL, PRIMARY KEY (call_id, number)) STRICT, WITHOUT ROWID",
     ),
 ];
 

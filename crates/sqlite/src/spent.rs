@@ -58,6 +58,13 @@ fn spend(tx: &Transaction<'_>, ticket: &Ticket, now: i64) -> Result<Result<(), S
     Ok(if inserted == 1 { Ok(()) } else { Err(SpendError::Spent) })
 }
 
+/// Spends a ticket of its owner: one that was spent before stays as it is.
+pub(crate) fn spend_or_keep(tx: &Transaction<'_>, ticket: &Ticket) -> Result<(), StoreFailure> {
+    let insert = "INSERT INTO spent (id, keep_until) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING";
+    tx.execute(insert, (ticket.id.digest().as_bytes(), sql_time(ticket.keep_until)))?;
+    Ok(())
+}
+
 /// Refuses a ticket whose time is over, or that may have been deleted.
 fn check_kept(ticket: &Ticket, horizon: i64, now: i64) -> Result<(), SpendError> {
     match sql_time(ticket.keep_until) {

@@ -1,6 +1,7 @@
 #![expect(clippy::arithmetic_side_effects, reason = "an overflow in a test is a failure of the test")]
 
 mod alarm;
+mod granted;
 mod open;
 mod pending;
 mod processes;
@@ -52,7 +53,11 @@ fn binding(call: &str, args: &Canonical) -> CallFacts {
 
 /// A token with this id for call `c`, issued at 0, that expires at `expires`.
 fn token(keys: &RunKeys, id: &str, expires: u64) -> ApprovalToken {
-    let (id, by) = (TokenId::new(id).unwrap(), OperatorId::new("bob").unwrap());
+    token_by(keys, "bob", id, expires)
+}
+
+fn token_by(keys: &RunKeys, by: &str, id: &str, expires: u64) -> ApprovalToken {
+    let (id, by) = (TokenId::new(id).unwrap(), OperatorId::new(by).unwrap());
     let terms = MintTerms::new(id, by, at(0), Millis::new(expires).unwrap());
     mint(keys, &binding("c", &args("{}")), &terms, DEFAULT_TTL_CAP).unwrap()
 }

@@ -159,6 +159,13 @@ impl McpClient {
         })
     }
 
+    /// Waits for the next progress notification and returns its message.
+    #[must_use]
+    pub fn next_progress(&self) -> String {
+        let progress = self.next(|message| message["method"] == "notifications/progress");
+        progress["params"]["message"].as_str().unwrap_or_default().to_owned()
+    }
+
     fn next(&self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message: Value = serde_json::from_str(&self.process.line()).expect("JSON");

@@ -256,7 +256,7 @@ impl InFlight {
         let code = if is_recorded { code } else { RejectionCode::AuditUnavailable };
         if !is_recorded {
             // The decision is recorded, with its approval.
-            self.gate.recorder.note_unrecorded(self.gate.progress.clock.latest(), None);
+            self.gate.recorder.note_unrecorded(self.gate.progress.clock.latest(), (None, &[]));
         }
         let rejection = Rejection::new(code, self.call_id.clone(), Some(self.decision));
         // A step that was not run has used its place in the plan: the plan cannot finish any more.

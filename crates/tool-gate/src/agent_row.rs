@@ -59,13 +59,15 @@ impl AgentRow {
     pub(crate) fn count(
         &self,
         time: Timestamp,
-        refused: Option<RejectionCode>,
+        (refused, waits): (Option<RejectionCode>, bool),
         probe: Option<Probe>,
     ) -> Option<(Signal, SignalRule)> {
         self.counts.count(time, refused);
         self.metrics.decided(refused, &self.counts);
         let raised = probe.and_then(|probe| self.probe(time, probe));
-        self.observe(time, refused);
+        if !waits {
+            self.observe(time, refused);
+        }
         raised
     }
 

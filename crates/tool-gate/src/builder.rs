@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record};
 use countersign_committed_plan::OnBreach;
-use countersign_core::{Clock, Digest, Millis, Principal, ToolId};
+use countersign_core::{Clock, Digest, Millis, Principal, Timestamp, ToolId};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{AgentClaims, CapabilityRegistry, SessionContract};
 
@@ -72,6 +72,7 @@ pub struct ToolGateBuilder {
     pub(crate) without_plan: WithoutPlan,
     pub(crate) on_breach: OnBreach,
     pub(crate) holding: Option<Millis>,
+    pub(crate) observe_until: Option<Timestamp>,
     pub(crate) plan: Option<Offered>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
@@ -109,6 +110,7 @@ impl ToolGate {
             without_plan: WithoutPlan::ByRule,
             on_breach: OnBreach::Halt,
             holding: None,
+            observe_until: None,
             plan: None,
             checks: Vec::new(),
             limits: GateLimits::default(),
@@ -177,6 +179,13 @@ impl ToolGateBuilder {
     /// (`CALL_EXPIRED`). The maximum, and the default, is the time until the contract ends.
     pub const fn holding_limit(mut self, limit: Millis) -> Self {
         self.holding = Some(limit);
+        self
+    }
+
+    /// Lets calls through until that time that only lack an approval, a rate or a constraint, and records each with the codes
+    /// that were overlooked. All other refusals stand. From that time on the gate enforces.
+    pub const fn dangerous_observe(mut self, until: Timestamp) -> Self {
+        self.observe_until = Some(until);
         self
     }
 
@@ -249,6 +258,7 @@ impl ToolGateBuilder {
             without_plan: self.without_plan,
             on_breach: self.on_breach,
             holding: self.holding,
+            observe_until: self.observe_until,
             checks: self.checks,
             limits: self.limits,
             recorded: self.recorded,

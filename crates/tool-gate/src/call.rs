@@ -1,7 +1,7 @@
 use std::fmt;
 
 use countersign_canonical_json::{Canonical, Recipe};
-use countersign_core::CallFacts;
+use countersign_core::{CallFacts, Digest};
 
 /// Recipe by which arguments are read and digested.
 pub const ARGS_RECIPE: Recipe = Recipe::Jcs1;
@@ -30,6 +30,7 @@ pub struct ToolCall<'a> {
     pub(crate) plan_proof: Option<&'a [u8]>,
     pub(crate) denied: Option<CallDenial<'a>>,
     pub(crate) trace: Option<&'a str>,
+    pub(crate) edited_from: Option<&'a Digest>,
 }
 
 /// Approval tokens of a call. Most calls have one at most, which needs no list.
@@ -138,6 +139,13 @@ pub(crate) struct CallDenial<'a> {
     pub(crate) asked: Option<&'a CallFacts>,
 }
 
+impl CallDenial<'_> {
+    /// Returns `true` if the person was asked about this call.
+    pub(crate) fn is_of(&self, call: &CallFacts) -> bool {
+        self.asked.is_none_or(|asked| call.act() == asked.act())
+    }
+}
+
 impl<'a> ToolCall<'a> {
     /// Builds a call with arguments that the host has read. Without a server it means the only disclosed tool of this
     /// name, as for [`by_name`](Self::by_name).
@@ -178,6 +186,7 @@ impl<'a> ToolCall<'a> {
             plan_proof: None,
             denied: None,
             trace: None,
+            edited_from: None,
         }
     }
 
@@ -266,6 +275,14 @@ impl<'a> ToolCall<'a> {
     #[must_use]
     pub const fn trace(mut self, traceparent: &'a str) -> Self {
         self.trace = Some(traceparent);
+        self
+    }
+
+    /// States that a person put these arguments in the place of those that the agent asked for, whose digest is `asked`. The
+    /// decision is one about these arguments, from step 0 on, and needs an approval of them whatever the tool's rule says.
+    #[must_use]
+    pub const fn edited_from(mut self, asked: &'a Digest) -> Self {
+        self.edited_from = Some(asked);
         self
     }
 }

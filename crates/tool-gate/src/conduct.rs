@@ -184,7 +184,7 @@ fn accepted(call: &CallRecord) -> Option<bool> {
         Verdict::Accept => Some(true),
         Verdict::Reject => {
             let code = RejectionCode::from_code(call.code.as_ref()?.as_str())?;
-            code.is_conduct().then_some(false)
+            (code.is_conduct() && !call.waits).then_some(false)
         }
     }
 }

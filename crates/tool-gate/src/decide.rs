@@ -7,24 +7,25 @@ use countersign_action_proposal::SpentProposal;
 use countersign_approval_token::SpentApproval;
 use countersign_canonical_json::Canonical;
 use countersign_core::{CallFacts, ClockError, Digest, ImpactClass, Timestamp, ToolId};
-use countersign_registry::{RegistryView, SessionContract, ToolRules};
+use countersign_registry::{Limits, RegistryView, SessionContract, ToolRules};
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::findings::Findings;
+use crate::observed::{self, overlook};
 use crate::order::{GateStep, StepsTaken};
 use crate::parts::GateParts;
 use crate::plan::HeldStep;
 use crate::plan_approval::definition;
+use crate::question::{add_proposal, ask_for_evidence};
 use crate::rejection::Refusal;
 use crate::steps::approval::check_approval;
-use crate::steps::args::{Reservation, check_args};
+use crate::steps::args::{Reservation, Usage, check_args};
 use crate::steps::evidence::check_evidence;
 use crate::steps::intent::{check_goal, check_still_free, next_step};
 use crate::steps::read::{read_call, read_ids};
 use crate::steps::session::{check_agent, check_definition, disclosed_tool, listed_tool};
 use crate::steps::spend::{check_user_checks, spend};
-use crate::steps::summary::add_proposal;
 use crate::steps::{Deciding, ParsedCall, Subject};
 use crate::terms::InForce;
 
@@ -64,6 +65,7 @@ pub(crate) fn decide<'g>(
     let clock = &progress.clock;
     let (now, reading) = clock.read().map_err(clock_unavailable)?;
     (findings.time, findings.reading) = (now, Some(reading));
+    findings.observed = observed::begin(terms.observe_until, now);
     if recorder.is_lost() {
         return Err(Refusal::new(
             RejectionCode::AuditUnavailable,
@@ -84,9 +86,10 @@ pub(crate) fn decide<'g>(
     deciding.findings.definition = progress.definition(&tool);
     steps.take(GateStep::Definition, check_definition(rules, deciding.findings.definition))?;
     deciding.findings.note_values(&terms.recorded, &tool, &parsed.args);
-    steps.take(GateStep::Args, check_args(rules, &parsed.args))?;
-    let reserved = progress.usage.reserve(&tool, now, agent.limits(), rules.entry().limits());
-    let mut reservation = steps.take(GateStep::Limits, reserved)?;
+    let fitting = overlook(&mut deciding.findings.observed, call, check_args(rules, &parsed.args), ());
+    steps.take(GateStep::Args, fitting)?;
+    let limits = [agent.limits(), rules.entry().limits()];
+    let mut reservation = steps.take(GateStep::Limits, reserve(deciding, &progress.usage, &tool, limits))?;
     steps.take(GateStep::Goal, check_goal(deciding, rules))?;
     let step = steps.take(GateStep::Plan, next_step(deciding, progress.plan.get(), rules, &parsed))?;
     let ParsedCall { args, reserved_proposal, .. } = parsed;
@@ -96,11 +99,13 @@ pub(crate) fn decide<'g>(
         terms.call_facts(names.call_id, tool, args.digest(), definition, plan, view.snapshot().version());
     let proposal = call.proposal.or(reserved_proposal.as_deref().map(str::as_bytes));
     let subject = Subject { facts: &facts, args: &args, rules, step: step.as_ref(), proposal };
-    let approval = check_approval(deciding, &subject)
+    let approval = check_approval(deciding, &subject);
+    let approval = overlook(&mut deciding.findings.observed, call, approval, None)
         .map_err(|refusal| add_proposal(refusal, deciding, &subject, &mut reservation, clock));
     let approval = steps.take(GateStep::Approval, approval)?;
-    let backing =
-        steps.take(GateStep::Evidence, check_evidence(deciding, &subject, &mut reservation, clock))?;
+    let backing = check_evidence(deciding, &subject, &mut reservation, clock)
+        .map_err(|refusal| ask_for_evidence(refusal, deciding, &subject));
+    let backing = steps.take(GateStep::Evidence, backing)?;
     let agreed = check_user_checks(terms, &subject, backing.impact)
         .and_then(|()| check_still_free(progress.plan.get(), step.as_ref()));
     steps.take(GateStep::HostChecks, agreed)?;
@@ -114,7 +119,11 @@ pub(crate) fn decide<'g>(
         entry: rules.entry().fingerprint(),
         has_approval: approval.is_some(),
         has_proposal: proposal.is_some(),
-        ends: in_force.contract.expires(),
+        ends: observed::ends(
+            deciding.findings.observed.as_deref(),
+            terms.observe_until,
+            in_force.contract.expires(),
+        ),
     };
     let has_waited = has_waited || approval.is_some() || recorder.rows.stats.store().is_some();
     let before = FirstLook { in_force: &in_force, view: &view, now, rules, has_waited };
@@ -123,6 +132,21 @@ pub(crate) fn decide<'g>(
     let impact = backing.impact;
     *cleared = Some(Cleared { facts, args, impact, approval, proposal, reservation, step, basis });
     Ok(())
+}
+
+/// Step 4. Under observation the rates are left out, and the limits of the session are not.
+fn reserve<'g>(
+    deciding: &mut Deciding<'_>,
+    usage: &'g Usage,
+    tool: &ToolId,
+    [session, own]: [&Limits; 2],
+) -> Result<Reservation<'g>, Refusal> {
+    let (now, call) = (deciding.now, deciding.call);
+    let reserved = usage.reserve(tool, now, session, own).map(Some).map_err(Refusal::from);
+    match overlook(&mut deciding.findings.observed, call, reserved, None)? {
+        Some(reservation) => Ok(reservation),
+        None => Ok(usage.reserve(tool, now, &session.without_rate(), &own.without_rate())?),
+    }
 }
 
 /// Inputs and results of steps 1 and 2.

@@ -1,9 +1,8 @@
 use std::sync::Arc;
 
 use countersign_action_proposal::{ActionProposal, VerifiedEvidence, VerifiedProposal};
-use countersign_approval_token::Approval;
 use countersign_audit_log::{
-    CallRecordRef, Escaped, EscapedRef, EvidenceRecord, OriginRef, ProposalRecord, RecordedTool,
+    CallRecordRef, CoApproval, Escaped, EscapedRef, EvidenceRecord, OriginRef, ProposalRecord, RecordedTool,
     RecordedValues, ToolRef, Verdict,
 };
 use countersign_canonical_json::Canonical;
@@ -13,15 +12,20 @@ use countersign_core::{
 };
 use countersign_signals::Probe;
 
+use crate::approvals::GivenApprovals;
 use crate::call::{ARGS_RECIPE, CallDenial, ToolCall};
 use crate::code::RejectionCode;
 use crate::conduct::{call_key, probe_of};
+use crate::observed::begin;
 use crate::plan_approval::SpentPlanApproval;
 use crate::recorded_fields::RecordedFields;
 use crate::rejection::UsedUp;
 use crate::settings::ProposalSettings;
 use crate::terms::GateTerms;
 use crate::used_tools::UsedTool;
+
+/// The spent approvals of a call: the first, and those beside it.
+pub(crate) type SpentIds<'a> = (Option<&'a TokenId>, &'a [CoApproval]);
 
 /// Findings about a call during its decision, for its record.
 pub(crate) struct Findings {
@@ -44,7 +48,12 @@ pub(crate) struct Findings {
     /// Approval and attestations that this call has used up.
     pub(crate) used: UsedUp,
     approval: Option<(TokenId, OperatorId)>,
+    /// The use of a grant that the call took.
+    pub(crate) grant_use: Option<u32>,
+    co_approvals: Vec<CoApproval>,
     pub(crate) denied_by: Option<Escaped<256>>,
+    /// Codes that observe mode overlooked; `None` outside that mode.
+    pub(crate) observed: Option<Vec<Escaped<64>>>,
     values: RecordedValues,
     plan: Option<PlanRoot>,
     pub(crate) plan_step: Option<u64>,
@@ -77,7 +86,10 @@ impl Findings {
             ask_restated: None,
             used: UsedUp::default(),
             approval: None,
+            grant_use: None,
+            co_approvals: Vec::new(),
             denied_by: None,
+            observed: begin(terms.observe_until, time),
             values: RecordedValues::default(),
             plan,
             plan_step: None,
@@ -85,9 +97,12 @@ impl Findings {
         }
     }
 
-    /// Returns the id of the approval that the call has spent.
-    pub(crate) fn spent_approval(&self) -> Option<&TokenId> {
-        self.approval.as_ref().filter(|_| self.used.approval).map(|(id, _)| id)
+    /// Returns the approvals that the call has spent.
+    pub(crate) fn spent_approvals(&self) -> SpentIds<'_> {
+        if !self.used.approval {
+            return (None, &[]);
+        }
+        (self.approval.as_ref().map(|(id, _)| id), &self.co_approvals)
     }
 
     /// Returns `true` if an approval of the call was verified.
@@ -100,8 +115,12 @@ impl Findings {
         Some(ToolId::from_names(self.server.clone()?, self.name.clone()?))
     }
 
-    pub(crate) fn note_approval(&mut self, approval: &Approval) {
-        self.approval = Some((approval.token_id().clone(), approval.approver().clone()));
+    pub(crate) fn note_approvals(&mut self, approvals: &GivenApprovals) {
+        let [first, others] = approvals.parts();
+        self.approval = first.first().map(|it| (it.token_id().clone(), it.approver().clone()));
+        let others = others.iter();
+        self.co_approvals =
+            others.map(|it| CoApproval::new(it.token_id().clone(), it.approver().clone())).collect();
     }
 
     /// Notes the person who denied the call.
@@ -191,10 +210,13 @@ impl Findings {
             definition: self.definition,
             args: self.args,
             args_recipe: self.args.map(|_| ARGS_RECIPE.into()),
+            edited_from: call.edited_from,
             values: &self.values,
             impact: self.impact.map(Into::into),
             verdict: if refused.is_some() { Verdict::Reject } else { Verdict::Accept },
             code: refused.map(|(code, _)| code.borrowed()),
+            waits: false,
+            observed: self.observed.as_deref(),
             reason: refused.and_then(|(_, reason)| reason).map(|reason| reason.borrowed()),
             registry_version: self.registry_version,
             ask: terms.goal,
@@ -204,6 +226,8 @@ impl Findings {
             about_plan: false,
             approval: self.approval.as_ref().map(|(id, _)| id),
             approver: self.approval.as_ref().map(|(_, approver)| approver),
+            grant_use: self.grant_use,
+            co_approvals: &self.co_approvals,
             denied_by: self.denied_by.as_ref().map(|by| by.borrowed()),
             proposal: self.proposal.as_deref(),
         }

@@ -2,7 +2,6 @@ use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use countersign_approval_token::SpentApproval;
 use countersign_audit_log::{CallRecord, Escaped, EscapedRef};
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::{OnBreach, PlanRoot};
@@ -103,12 +102,12 @@ impl ToolGate {
         let tool = || named.get_or_init(|| findings.recorded_tool(call)).into();
         let record = findings.record(terms, call, call_id, tool, None);
         let Ok(sequence) = summed.and_then(|()| recorder.record(&record)) else {
-            let spent = approval.as_ref().map(SpentApproval::token_id);
             let call_id = facts.call_id.clone().into();
-            let rejection = self.parts.refuse_unrecorded(call_id, time, Some(&facts.tool), spent);
+            let rejection =
+                self.parts.refuse_unrecorded(call_id, time, Some(&facts.tool), findings.spent_approvals());
             return Err(Rejection { used, ..rejection });
         };
-        self.parts.count(time, None, (Some(&facts.tool), findings.used_tool.as_deref()), probe);
+        self.parts.count(time, (None, false), (Some(&facts.tool), findings.used_tool.as_deref()), probe);
         reservation.keep();
         let (step, refused) = keep_step(self.parts.progress.plan.get(), step)
             .map_or_else(|code| (None, Some(code)), |step| (step, None));

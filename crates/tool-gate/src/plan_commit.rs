@@ -2,7 +2,7 @@
 
 use countersign_committed_plan::{CommitError, CommittedPlan, OpenPlace, Plan, PlanContract, Step};
 use countersign_core::ToolId;
-use countersign_registry::{ArgPlace, RegistryView, SessionContract, ToolRules};
+use countersign_registry::{ApprovalRule, ArgPlace, RegistryView, SessionContract, ToolRules};
 
 /// Checks a plan against the limits of a session, and commits it. A host that shows the plan to an approver can call
 /// this; a gate repeats it when the plan is started.
@@ -18,6 +18,18 @@ pub fn commit_plan(
     view: &RegistryView,
 ) -> Result<CommittedPlan, CommitError> {
     plan.commit(&Allowed { contract, view })
+}
+
+/// Returns the approval that the calls of a planned step need under the rules of its tool. Its open arguments are
+/// unknown.
+#[must_use]
+pub fn step_approval(rules: &ToolRules, step: &Step) -> ApprovalRule {
+    let entry = rules.entry();
+    open_places(step).map_or_else(|| entry.approval(), |open| entry.approval_of(step.args(), &open))
+}
+
+fn open_places(step: &Step) -> Option<Vec<ArgPlace>> {
+    step.open().iter().map(|place| ArgPlace::new(place.as_str()).ok()).collect()
 }
 
 /// The limits that the contract and the present registry set for a plan.
@@ -45,8 +57,7 @@ impl PlanContract for Allowed<'_> {
     }
 
     fn fits(&self, step: &Step) -> bool {
-        let open: Result<Vec<_>, _> = step.open().iter().map(|place| ArgPlace::new(place.as_str())).collect();
-        let (Some(rules), Ok(open)) = (self.rules(step.tool()), open) else {
+        let (Some(rules), Some(open)) = (self.rules(step.tool()), open_places(step)) else {
             return false;
         };
         rules.check_planned_args(step.args(), &open).is_ok()

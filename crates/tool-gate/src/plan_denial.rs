@@ -33,7 +33,7 @@ impl ToolGate {
             if inner.recorder.is_lost() { Err(()) } else { inner.recorder.record_plan(&record).map(|_| code) }
         }));
         let code = recorded.unwrap_or(Err(())).unwrap_or_else(|()| {
-            inner.recorder.note_unrecorded(inner.progress.clock.latest(), None);
+            inner.recorder.note_unrecorded(inner.progress.clock.latest(), (None, &[]));
             RejectionCode::AuditUnavailable
         });
         StartPlanError::Refused(code)

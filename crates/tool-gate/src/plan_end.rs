@@ -46,7 +46,7 @@ impl ToolGate {
         };
         let recorded = catch_unwind(AssertUnwindSafe(entry)).unwrap_or(Err(()));
         let (decision, time) = recorded.map_err(|()| {
-            inner.recorder.note_unrecorded(inner.progress.clock.latest(), None);
+            inner.recorder.note_unrecorded(inner.progress.clock.latest(), (None, &[]));
             FinishPlanError::Unrecorded
         })?;
         if let (None, Ok(id)) = (refused, CallId::new(&root.to_string())) {
@@ -80,7 +80,7 @@ impl ToolGate {
                 if recorded.unwrap_or(false) {
                     return Ok(());
                 }
-                inner.recorder.note_unrecorded(inner.progress.clock.latest(), None);
+                inner.recorder.note_unrecorded(inner.progress.clock.latest(), (None, &[]));
                 Err(HaltPlanError::Unrecorded)
             }
             Halting::Before => Ok(()),

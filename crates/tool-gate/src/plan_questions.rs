@@ -56,8 +56,19 @@ impl ToolGate {
             Some(root),
             version,
         );
-        let (session_ends, partial) = (terms.contract.expires(), settings.verify.partial);
-        Ok(ApprovalRequest { binding, args: args.clone(), session_ends, partial, proposal: None })
+        let (session_ends, partial) = (terms.contract.expires(), settings.terms.verify.partial);
+        let (args, approvers) = (args.clone(), rules.entry().approvers().cloned().map(Box::new));
+        Ok(ApprovalRequest {
+            binding,
+            args,
+            session_ends,
+            partial,
+            proposal: None,
+            takes_grants: false,
+            needs_approval: true,
+            evidence: None,
+            approvers,
+        })
     }
 
     /// Verifies that a token approves exactly this request at the present time, and returns the ticket that spending it
@@ -71,6 +82,6 @@ impl ToolGate {
         let settings = inner.terms.approvals.as_ref().ok_or(RejectionCode::ApprovalInvalid)?;
         let verified =
             verify_one(token, settings, asked.partial, asked.binding(), &inner.terms.view(now), now);
-        verified.map(|approval| approval.ticket(settings.verify.skew)).map_err(|refusal| refusal.code)
+        verified.map(|approval| approval.ticket(settings.terms.verify.skew)).map_err(|refusal| refusal.code)
     }
 }

@@ -89,6 +89,10 @@ impl ToolGate {
             session_ends: terms.contract.expires(),
             partial: PARTIAL,
             proposal: None,
+            takes_grants: false,
+            needs_approval: true,
+            evidence: None,
+            approvers: None,
         })
     }
 
@@ -183,7 +187,7 @@ impl ToolGate {
         }));
         let prepared = prepared.unwrap_or(Err(StartPlanError::Refused(RejectionCode::Internal)));
         let unrecorded = |()| {
-            inner.recorder.note_unrecorded(inner.progress.clock.latest(), None);
+            inner.recorder.note_unrecorded(inner.progress.clock.latest(), (None, &[]));
             StartPlanError::Refused(RejectionCode::AuditUnavailable)
         };
         let next = match prepared {
@@ -196,7 +200,7 @@ impl ToolGate {
         let decision =
             inner.recorder.record_plan(&change.record(None)).map_err(|()| match &change.approval {
                 Some(approval) => {
-                    inner.recorder.note_unrecorded(change.now, Some(&approval.token_id));
+                    inner.recorder.note_unrecorded(change.now, (Some(&approval.token_id), &[]));
                     StartPlanError::Unrecorded
                 }
                 None => unrecorded(()),

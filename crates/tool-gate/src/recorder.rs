@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use countersign_audit_log::{
     AuditSink, CallRecord, CallRecordRef, DecisionLine, RecordedTool, RecordedValues, UnrecordedAnswer,
 };
-use countersign_core::{Timestamp, TokenId};
+use countersign_core::Timestamp;
 use parking_lot::Mutex;
 
 use crate::code::RejectionCode;
+use crate::findings::SpentIds;
 use crate::recent_answers::{RecentAnswers, UndisclosedAttempts};
 use crate::rows::Rows;
 
@@ -79,10 +80,10 @@ impl GateRecorder {
         self.recent.lock().undisclosed_attempts(count)
     }
 
-    /// Lets the sink count an answer that could not be recorded; `spent` is the approval that was spent for it.
-    pub(crate) fn note_unrecorded(&self, time: Timestamp, spent: Option<&TokenId>) {
+    /// Lets the sink count an answer that could not be recorded; `spent` are the approvals that were spent for it.
+    pub(crate) fn note_unrecorded(&self, time: Timestamp, (approval, co_approvals): SpentIds<'_>) {
         let code = RejectionCode::AuditUnavailable.as_str();
-        let answer = UnrecordedAnswer { time, code, approval: spent };
+        let answer = UnrecordedAnswer { time, code, approval, co_approvals };
         // The sink is the embedder's and may panic.
         let _ = catch_unwind(AssertUnwindSafe(|| self.sink.note_unrecorded(&answer)));
     }

@@ -3,12 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_audit_log::{CallRecord, CallRecordRef, Escaped, ProposalRecord, RecordedTool};
-use countersign_core::{ServerName, Timestamp, TokenId, ToolId, ToolName};
+use countersign_core::{ServerName, Timestamp, ToolId, ToolName};
 use countersign_signals::Probe;
 
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::findings::Findings;
+use crate::findings::{Findings, SpentIds};
 use crate::parts::GateParts;
 use crate::rejection::{ApprovalDesk, ApprovalRequest, NotFiled, Refusal, Rejection, UsedUp};
 use crate::steps::session::only_tool;
@@ -26,15 +26,21 @@ impl GateParts {
         let refused = &self.recorder.rows.refused;
         let (time, reading) = (findings.time, findings.reading);
         let (used, probe) = (findings.used, findings.probe(Some(refusal.code)));
-        let (spent, tool) = (findings.spent_approval(), self.meant(findings, call));
-        let Refusal { mut code, mut reason, mut approval_request, halted } = refusal;
+        let (spent, tool) = (findings.spent_approvals(), self.meant(findings, call));
+        let Refusal { mut code, mut reason, mut approval_request, gap, halted } = refusal;
+        // A host that asks for approvals alone gets no other question.
+        let takes_evidence = desk.is_some_and(ApprovalDesk::takes_evidence);
+        approval_request = approval_request.filter(|request| request.needs_approval || takes_evidence);
         let asks = approval_request.is_some() && refused.takes_question(time);
         let filed = match (desk, &approval_request) {
             (Some(desk), Some(request)) if asks => Some(file(desk, request)),
             _ => None,
         };
+        // why: without an attestation the call lacks evidence, whether or not a person can be asked for one.
+        let lacks_approval = approval_request.as_ref().is_some_and(|request| request.needs_approval);
         if let Some(Err(why)) = filed {
-            let (other, text) = unfiled(why, code);
+            let (other, text) = if lacks_approval { unfiled(why, code) } else { (code, "") };
+            approval_request = approval_request.filter(|_| lacks_approval);
             if other != code {
                 (code, reason, approval_request) = (other, text.into(), None);
             }
@@ -43,7 +49,9 @@ impl GateParts {
         let (named, code_text) = (findings.recorded_tool(call), Escaped::fixed(code.as_str()));
         let reason = (!reason.is_empty()).then(|| reason.into());
         let refused_as = Some((&code_text, reason.as_ref()));
+        let waits = !lacks_approval && matches!(filed, Some(Ok(())));
         let record = findings.record(&self.terms, call, call_id.borrowed(), || (&named).into(), refused_as);
+        let record = CallRecordRef { waits, ..record };
         // A refusal without a question counts among the others.
         let is_question = asks && approval_request.is_some();
         // why: a used ticket and a person's denial are recorded nowhere else.
@@ -68,14 +76,14 @@ impl GateParts {
             let rejection = self.refuse_unrecorded(call_id, time, tool.as_ref(), spent);
             return Rejection { used, ..rejection };
         };
-        self.count(time, Some(code), (tool.as_ref(), findings.used_tool.as_deref()), probe);
+        self.count(time, (Some(code), waits), (tool.as_ref(), findings.used_tool.as_deref()), probe);
         if refused.is_due(time) {
             // If this fails, the sum is kept; no answer depends on it.
             let _ = refused.write(time);
         }
         // Every question has an entry: beyond the rate, no question is filed.
         let approval_request = approval_request.filter(|_| sequence.is_some());
-        Rejection { approval_request, halted, used, ..Rejection::new(code, call_id, sequence) }
+        Rejection { approval_request, gap, halted, used, ..Rejection::new(code, call_id, sequence) }
     }
 
     /// Records a refusal. A refusal beyond the rate is added to a sum and has no number.
@@ -136,23 +144,29 @@ impl GateParts {
         call_id: Escaped<256>,
         time: Timestamp,
         tool: Option<&ToolId>,
-        spent: Option<&TokenId>,
+        spent: SpentIds<'_>,
     ) -> Rejection {
         let code = RejectionCode::AuditUnavailable;
         self.recorder.note_unrecorded(time, spent);
-        self.count(time, Some(code), (tool, None), None);
+        self.count(time, (Some(code), false), (tool, None), None);
         Rejection::new(code, call_id, None)
     }
 
     pub(crate) fn count(
         &self,
         time: Timestamp,
-        refused: Option<RejectionCode>,
+        (refused, waits): (Option<RejectionCode>, bool),
         tool: (Option<&ToolId>, Option<&UsedTool>),
         probe: Option<Probe>,
     ) {
         let in_force = self.progress.in_force();
-        self.recorder.rows.count(time, refused, tool, probe, (&in_force.contract, &self.terms.registry));
+        self.recorder.rows.count(
+            time,
+            (refused, waits),
+            tool,
+            probe,
+            (&in_force.contract, &self.terms.registry),
+        );
     }
 }
 

@@ -1,10 +1,10 @@
 use std::borrow::Cow;
 
 use countersign_action_proposal::{SpentProposal, VerifiedEvidence};
-use countersign_approval_token::{Partial, ProposalSummary, SpentApproval};
+use countersign_approval_token::{Partial, PendingError, ProposalSummary, SpentApproval, WantedEvidence};
 use countersign_audit_log::Escaped;
 use countersign_canonical_json::Canonical;
-use countersign_core::{CallFacts, Coded, Timestamp};
+use countersign_core::{Approvers, CallFacts, Coded, EvidenceGap, Timestamp};
 
 use crate::code::{RejectionCode, Retry};
 
@@ -16,6 +16,7 @@ pub struct Rejection {
     pub(crate) call_id: Escaped<256>,
     pub(crate) sequence: Option<u64>,
     pub(crate) approval_request: Option<Box<ApprovalRequest>>,
+    pub(crate) gap: Option<EvidenceGap>,
     /// Whether this refusal halted the plan.
     pub(crate) halted: bool,
     pub(crate) used: UsedUp,
@@ -28,6 +29,7 @@ impl Rejection {
             call_id: call_id.into(),
             sequence,
             approval_request: None,
+            gap: None,
             halted: false,
             used: UsedUp::default(),
         }
@@ -93,7 +95,20 @@ impl Rejection {
     /// the agent. Ask only if the refusal has a [number](Self::sequence): every question has an entry.
     #[must_use]
     pub fn approval_request(&self) -> Option<&ApprovalRequest> {
+        self.approval_request.as_deref().filter(|request| request.needs_approval())
+    }
+
+    /// Returns the request for a person's answer of any kind: an approval, or an attestation if the desk takes those
+    /// ([`ApprovalDesk::takes_evidence`]).
+    #[must_use]
+    pub fn question(&self) -> Option<&ApprovalRequest> {
         self.approval_request.as_deref()
+    }
+
+    /// Returns the missing part of the evidence, if the call was refused for it and an attestation would help.
+    #[must_use]
+    pub const fn gap(&self) -> Option<EvidenceGap> {
+        self.gap
     }
 }
 
@@ -111,7 +126,8 @@ impl std::fmt::Display for Rejection {
 
 impl std::error::Error for Rejection {}
 
-/// Approval request for one call: the binding that a token must have, and the arguments to show to the approver.
+/// Request for a person's answer to one call: the binding that a token must have, and the arguments to show. It asks for an
+/// approval, for an attestation, or for both.
 #[derive(Clone, Debug)]
 pub struct ApprovalRequest {
     pub(crate) binding: CallFacts,
@@ -120,9 +136,25 @@ pub struct ApprovalRequest {
     /// Whether a token may leave out optional bindings.
     pub(crate) partial: Partial,
     pub(crate) proposal: Option<Box<ProposalSummary>>,
+    pub(crate) takes_grants: bool,
+    pub(crate) needs_approval: bool,
+    pub(crate) evidence: Option<Box<WantedEvidence>>,
+    pub(crate) approvers: Option<Box<Approvers>>,
 }
 
 impl ApprovalRequest {
+    /// Returns `true` if an approval is missing.
+    #[must_use]
+    pub const fn needs_approval(&self) -> bool {
+        self.needs_approval
+    }
+
+    /// Returns the evidence that is missing, if an attestation would help.
+    #[must_use]
+    pub fn evidence(&self) -> Option<&WantedEvidence> {
+        self.evidence.as_deref()
+    }
+
     /// Returns the binding that the token must have.
     #[must_use]
     pub const fn binding(&self) -> &CallFacts {
@@ -142,6 +174,20 @@ impl ApprovalRequest {
         self.proposal.as_deref()
     }
 
+    /// Returns whether a grant can cover the call: the gate accepts grants, and the tool's rule does not ask for an approval of
+    /// each call.
+    #[must_use]
+    pub const fn takes_grants(&self) -> bool {
+        self.takes_grants
+    }
+
+    /// Returns the persons who may approve the call, and how many of them must; `None` if one approval of anyone with the
+    /// gate's key is enough.
+    #[must_use]
+    pub fn approvers(&self) -> Option<&Approvers> {
+        self.approvers.as_deref()
+    }
+
     /// Returns the end of the call's session: until then, a denial of the call counts.
     #[must_use]
     pub const fn session_ends(&self) -> Timestamp {
@@ -158,6 +204,11 @@ pub trait ApprovalDesk {
     /// # Errors
     /// [`NotFiled`], which decides the code of the refusal.
     fn file(&self, request: &ApprovalRequest) -> Result<(), NotFiled>;
+
+    /// Returns `true` if the desk also asks for an attestation that alone is missing. By default it does not.
+    fn takes_evidence(&self) -> bool {
+        false
+    }
 
     /// Withdraws the question that was filed last, because the refusal could not be recorded. One that was filed before
     /// stays.
@@ -176,6 +227,17 @@ pub enum NotFiled {
     IdInUse,
     /// The store of questions failed: `STORE_UNAVAILABLE`.
     Unavailable,
+}
+
+impl From<&PendingError> for NotFiled {
+    fn from(error: &PendingError) -> Self {
+        match error {
+            PendingError::Denied => Self::Denied,
+            PendingError::Full => Self::Full,
+            PendingError::Conflict => Self::IdInUse,
+            PendingError::Unavailable(_) | _ => Self::Unavailable,
+        }
+    }
 }
 
 /// Why [`ToolGate::call`](crate::ToolGate::call) or [`AcceptedCall::run`](crate::AcceptedCall::run) returned no result.
@@ -229,6 +291,7 @@ pub struct Refusal {
     pub(crate) code: RejectionCode,
     pub(crate) reason: Cow<'static, str>,
     pub(crate) approval_request: Option<Box<ApprovalRequest>>,
+    pub(crate) gap: Option<EvidenceGap>,
     /// Whether the refusal halted the plan.
     pub(crate) halted: bool,
 }
@@ -241,7 +304,12 @@ impl Refusal {
     }
 
     pub(crate) fn new(code: RejectionCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, reason: reason.into(), approval_request: None, halted: false }
+        Self { code, reason: reason.into(), approval_request: None, gap: None, halted: false }
+    }
+
+    /// Notes the missing part of the evidence.
+    pub(crate) fn lacking(self, gap: Option<EvidenceGap>) -> Self {
+        Self { gap, ..self }
     }
 
     /// Notes for the record that an earlier check had accepted the call.

@@ -138,17 +138,18 @@ impl Rows {
     }
 
     /// Counts one answer, once in each row. `tool` is the tool that the call means; it may be a made-up name. `used` is that
-    /// tool if the session has used it before. `contract` is the one in force.
+    /// tool if the session has used it before. `contract` is the one in force. A refused call that `waits` for a person's evidence
+    /// is no conduct of the agent.
     pub(crate) fn count(
         &self,
         time: Timestamp,
-        refused: Option<RejectionCode>,
+        (refused, waits): (Option<RejectionCode>, bool),
         (tool, used): (Option<&ToolId>, Option<&UsedTool>),
         probe: Option<Probe>,
         (contract, registry): (&SessionContract, &CapabilityRegistry),
     ) {
         self.session.count(time, refused);
-        let raised = self.agent.row.count(time, refused, probe);
+        let raised = self.agent.row.count(time, (refused, waits), probe);
         self.stats.overall().count(time, refused);
         let looked_up =
             if used.is_none() { tool.and_then(|tool| self.use_tool(tool, contract)) } else { None };

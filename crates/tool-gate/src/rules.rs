@@ -6,7 +6,7 @@ pub use crate::call::ARGS_RECIPE;
 pub use crate::observe::OBSERVED;
 pub use crate::rejection::Refusal;
 pub use crate::steps::args::{Reservation, Usage, check_args};
-pub use crate::steps::evidence::{NO_PROPOSAL, came_without_proposal, takes_no_proposals};
+pub use crate::steps::evidence::{NO_PROPOSAL, came_without_proposal, check_not_revoked, takes_no_proposals};
 pub use crate::steps::intent::{Goal, check_restated};
 pub use crate::steps::session::{
     agent_code, check_contract, check_definition, contract_code, is_name_disclosed, listed_tool, meant_tool,

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use countersign_action_proposal::ProposalVerifier;
-use countersign_approval_token::{Partial, VerifyTerms};
+use countersign_approval_token::{Grants, Partial, VerifyTerms};
 use countersign_canonical_json::Limits;
 use countersign_core::{Audience, Millis, SpentTokens};
 use countersign_keys::RunKeys;
@@ -52,7 +52,23 @@ pub struct ApprovalSettings {
     pub(crate) keys: Arc<RunKeys>,
     pub(crate) spent: Arc<dyn SpentTokens>,
     pub(crate) audience: Audience,
+    /// Shared, since each session has a copy of the settings.
+    pub(crate) terms: Arc<SharedTerms>,
+}
+
+/// How tokens are verified, and where grants are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedTerms {
     pub(crate) verify: VerifyTerms,
+    pub(crate) grants: Option<GrantSettings>,
+}
+
+/// Where a gate looks for grants, and how it verifies them.
+#[derive(Clone, Debug)]
+pub(crate) struct GrantSettings {
+    pub(crate) store: Arc<dyn Grants>,
+    pub(crate) keys: Arc<RunKeys>,
+    pub(crate) max_lifetime: Millis,
 }
 
 impl ApprovalSettings {
@@ -60,7 +76,7 @@ impl ApprovalSettings {
     /// of approver and gate may differ by 5 seconds, and a token's lifetime is at most one hour.
     #[must_use]
     pub fn new(keys: impl Into<Arc<RunKeys>>, spent: Arc<dyn SpentTokens>, audience: Audience) -> Self {
-        Self { keys: keys.into(), spent, audience, verify: VerifyTerms::default() }
+        Self { keys: keys.into(), spent, audience, terms: Arc::default() }
     }
 
     /// Copies the text that each decision clones.
@@ -70,16 +86,31 @@ impl ApprovalSettings {
 
     /// Sets by how much an approver's clock may be ahead of the gate's.
     #[must_use]
-    pub const fn skew(mut self, skew: Millis) -> Self {
-        self.verify.skew = skew;
+    pub fn skew(mut self, skew: Millis) -> Self {
+        Arc::make_mut(&mut self.terms).verify.skew = skew;
         self
     }
 
     /// Sets the maximum lifetime of a token, from its issue to its expiry. A token with a longer lifetime is
     /// `APPROVAL_INVALID`, whatever key minted it.
     #[must_use]
-    pub const fn max_lifetime(mut self, most: Millis) -> Self {
-        self.verify.max_lifetime = most;
+    pub fn max_lifetime(mut self, most: Millis) -> Self {
+        Arc::make_mut(&mut self.terms).verify.max_lifetime = most;
+        self
+    }
+
+    /// Accepts grants: calls that need an approval, and came without one, are looked up in `store`. `keys` sign grants, and
+    /// outlast a session. A grant with a longer lifetime than `max_lifetime` does not count. A tool whose rule is `each_call`
+    /// takes no grants.
+    #[must_use]
+    pub fn grants(
+        mut self,
+        store: Arc<dyn Grants>,
+        keys: impl Into<Arc<RunKeys>>,
+        max_lifetime: Millis,
+    ) -> Self {
+        Arc::make_mut(&mut self.terms).grants =
+            Some(GrantSettings { store, keys: keys.into(), max_lifetime });
         self
     }
 
@@ -87,8 +118,8 @@ impl ApprovalSettings {
     /// Such a token is valid, once, for the same call in another session. A binding that the token does have must still
     /// match.
     #[must_use]
-    pub const fn dangerous_accept_partial_bindings(mut self) -> Self {
-        self.verify.partial = Partial::Accept;
+    pub fn dangerous_accept_partial_bindings(mut self) -> Self {
+        Arc::make_mut(&mut self.terms).verify.partial = Partial::Accept;
         self
     }
 }

@@ -4,22 +4,24 @@
 use std::sync::Arc;
 
 use countersign_canonical_json::Canonical;
-use countersign_core::{CallFacts, CallId, ServerName, Timestamp, ToolName};
+use countersign_core::{CallFacts, CallId, ImpactClass, ServerName, Timestamp, ToolName};
 use countersign_registry::{RegistryView, ToolRules};
 
+pub(crate) use crate::approvals::GivenApprovals;
 use crate::call::ToolCall;
 use crate::findings::Findings;
 use crate::plan::{HeldStep, ReadProof};
 use crate::terms::{GateTerms, InForce};
+use crate::user_check::CheckedCall;
 
 pub(crate) mod approval;
 pub(crate) mod args;
 pub(crate) mod evidence;
+pub(crate) mod grant;
 pub(crate) mod intent;
 pub(crate) mod read;
 pub(crate) mod session;
 pub(crate) mod spend;
-pub(crate) mod summary;
 
 /// Context of one decision. Contract, registry and time stay the same during all of its steps.
 pub(crate) struct Deciding<'d> {
@@ -58,4 +60,12 @@ pub(crate) struct Subject<'a> {
     pub(crate) step: Option<&'a HeldStep<'a>>,
     /// JSON text of the proposal.
     pub(crate) proposal: Option<&'a [u8]>,
+}
+
+impl<'a> Subject<'a> {
+    /// The call as the embedder's checks see it.
+    pub(crate) const fn checked(&self, terms: &'a GateTerms, impact: ImpactClass) -> CheckedCall<'a> {
+        let (agent, session) = (&terms.agent, &terms.session);
+        CheckedCall { facts: self.facts, args: self.args, impact, agent, session }
+    }
 }

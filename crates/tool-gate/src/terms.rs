@@ -27,6 +27,8 @@ pub(crate) struct GateTerms {
     pub(crate) on_breach: OnBreach,
     /// Longest time between an acceptance and the call's dispatch.
     pub(crate) holding: Option<Millis>,
+    /// End of observe mode.
+    pub(crate) observe_until: Option<Timestamp>,
     pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
     pub(crate) limits: GateLimits,
     pub(crate) recorded: RecordedFields,
@@ -140,6 +142,7 @@ impl GateTerms {
         record.narrowed = view.snapshot().version() == contract.registry_version()
             && listed.is_some_and(|listed| listed != contract.tools());
         record.ask = self.goal;
+        record.observe_until = self.observe_until.filter(|until| now < *until);
         let (approvals, proposals) = (self.approvals.as_ref(), self.proposals.as_ref());
         let stores = [approvals.map(|it| &it.spent), proposals.map(|it| &it.spent)];
         record.spent_store = stores.into_iter().flatten().find_map(|store| store.store_id());

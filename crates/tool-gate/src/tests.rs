@@ -1,20 +1,27 @@
 #![expect(clippy::arithmetic_side_effects, reason = "tests count with small numbers")]
 
+mod answering;
 mod answers;
+mod approval_branches;
 mod approvals;
+mod asynchronous;
 mod attacks;
 #[cfg(target_os = "linux")]
 mod counts;
 mod denials;
 mod durable_allows;
+mod edits;
 mod endurance;
 mod faults;
 mod floods;
+mod grant_vectors;
+mod grants;
 mod last_look;
 mod late_entries;
 mod late_outcomes;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod observe_mode;
 mod observing;
 mod order;
 mod plan_amendments;
@@ -41,6 +48,7 @@ mod read_args;
 mod recording;
 mod renewals;
 mod session_ends;
+mod several_approvers;
 mod signals;
 mod signals_attacks;
 mod taken_up;

@@ -185,6 +185,98 @@ fn accepted() -> Vec<(&'static str, Value)> {
                 ]),
             )),
         ),
+        (
+            "approval_branch_small_amount",
+            branched(
+                "an amount of at most 20 needs no approval",
+                &json!([{ "kind": "number", "at": "/amount", "max": 20 }]),
+                &[(json!({ "amount": 20 }), "accept"), (json!({ "amount": 20.01 }), "APPROVAL_REQUIRED")],
+            ),
+        ),
+        (
+            "approval_branch_own_domain",
+            branched(
+                "a recipient of our domain needs no approval",
+                &json!([{ "kind": "email_domain", "at": "/to", "domains": ["our.example"] }]),
+                &[(json!({ "to": ["ada@our.example"] }), "accept")],
+            ),
+        ),
+        (
+            "approval_branch_no_attendees",
+            branched(
+                "an event without attendees needs no approval",
+                &json!([{ "kind": "empty_list", "at": "/attendees" }]),
+                &[
+                    (json!({ "attendees": [] }), "accept"),
+                    (json!({}), "accept"),
+                    (json!({ "attendees": ["bob"] }), "APPROVAL_REQUIRED"),
+                ],
+            ),
+        ),
+    ]
+}
+
+/// A tool that needs an approval of each call, unless the arguments match a branch.
+fn branched(about: &str, branch: &Value, calls: &[(Value, &str)]) -> Value {
+    let rule = json!({ "rule": "each_call", "unless": [branch] });
+    let tool = TestTool::write("note").member("approval", rule);
+    let calls: Vec<_> = calls.iter().map(|(args, expect)| call("note", args.clone(), expect)).collect();
+    session_of(about, &TestRegistry::of([tool]), &json!(calls))
+}
+
+fn branches() -> Vec<(&'static str, Value)> {
+    let amount = json!([{ "kind": "number", "at": "/amount", "min": 0, "max": 20 }]);
+    let asked =
+        |about: &str, branch: &Value, args: Value| branched(about, branch, &[(args, "APPROVAL_REQUIRED")]);
+    let both = json!([
+        { "kind": "number", "at": "/amount", "max": 20 },
+        { "kind": "email_domain", "at": "/to", "domains": ["our.example"] },
+    ]);
+    vec![
+        ("approval_branch_amount_as_text", asked("a text is no amount", &amount, json!({ "amount": "20" }))),
+        (
+            "approval_branch_amounts_in_a_list",
+            asked("a list of amounts is no amount", &amount, json!({ "amount": [1, 1] })),
+        ),
+        ("approval_branch_amount_missing", asked("a missing amount is unknown", &amount, json!({}))),
+        (
+            "approval_branch_amount_below",
+            asked("an amount below the range", &amount, json!({ "amount": -1 })),
+        ),
+        (
+            "approval_branch_empty_list_of_recipients",
+            asked(
+                "no recipient is in our domain",
+                &json!([{ "kind": "email_domain", "at": "/to", "domains": ["our.example"] }]),
+                json!({ "to": [] }),
+            ),
+        ),
+        (
+            "approval_branch_one_of_two_constraints",
+            asked(
+                "a branch needs all of its constraints",
+                &both,
+                json!({ "amount": 1, "to": "eve@else.example" }),
+            ),
+        ),
+        (
+            "approval_branch_attendees_null",
+            asked(
+                "null is no list",
+                &json!([{ "kind": "empty_list", "at": "/attendees" }]),
+                json!({ "attendees": null }),
+            ),
+        ),
+        (
+            "approval_branch_keeps_constraints",
+            session_of(
+                "a branch removes the need for an approval, and no other check",
+                &TestRegistry::of([TestTool::write("note")
+                    .constraint(json!({ "kind": "number", "at": "/amount", "min": 5 }))
+                    .member("approval", json!({ "rule": "required", "unless": [amount] }))]),
+                &json!([call("note", json!({ "amount": 1 }), "ARGS_CONSTRAINT")]),
+            ),
+        ),
     ]
 }
 
@@ -195,6 +287,7 @@ fn refused() -> Vec<(&'static str, Value)> {
     all.extend(intent());
     all.extend(approvals());
     all.extend(sessions());
+    all.extend(branches());
     all
 }
 

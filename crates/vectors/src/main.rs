@@ -14,6 +14,7 @@ mod action_proposal;
 mod approval_token;
 mod committed_plan;
 mod gate;
+mod grant;
 mod keys;
 mod merkle;
 mod registry;
@@ -34,6 +35,8 @@ fn makers() -> Vec<(Vectors, BTreeMap<String, String>)> {
         (Vectors::of("approval-token"), approval_token::files()),
         (Vectors::recipes("approval-token"), approval_token::recipe_files()),
         (Vectors::of("committed-plan"), committed_plan::files()),
+        (Vectors::of("grant"), grant::files()),
+        (Vectors::recipes("grant"), grant::recipe_files()),
         (Vectors::recipes("keys"), keys::recipe_files()),
         (Vectors::of("merkle"), merkle::files()),
         (Vectors::recipes("registry"), registry::recipe_files()),

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use countersign_canonical_json::to_canonical;
-use countersign_core::{AgentId, SessionId, Timestamp};
+use countersign_core::{AgentId, Approvers, ImpactClass, OperatorId, SessionId, Timestamp, ToolId};
 use countersign_keys::sealed::seal;
 use countersign_keys::{MacKey, SigningKey, TrustRoot};
 use countersign_registry::{
-    CapabilityRegistry, LoadOptions, MemoryHighWater, NegotiationRequest, RegistryDraft,
+    ApprovalRule, ArgPlace, CapabilityRegistry, Constraint, LoadOptions, MemoryHighWater, NegotiationRequest,
+    RegistryDraft, ToolEntry,
 };
 use countersign_test_vectors::{Framed, hex, numbered};
 use serde_json::{Value, json};
@@ -116,5 +117,30 @@ fn recipes() -> Vec<(&'static str, Value)> {
                 "{\"description\":\"caf\u{e9} \u{1f600}\",\"inputSchema\":{\"b\":[],\"\u{1f600}\":100,\"\u{ff5e}\":1},\"name\":\"n\"}",
             ),
         ),
+        ("tool_entry_with_branches", entry("a tool whose approval has branches", tool, &branched())),
+        ("tool_entry_with_approvers", entry("a tool that needs two approvals", tool, &approved_by_two())),
     ]
+}
+
+/// A tool that needs an approval unless the amount is small.
+fn branched() -> ToolEntry {
+    let at = ArgPlace::new("/amount").unwrap();
+    let small = Constraint::number(at, Some(0.0), Some(20.5)).unwrap();
+    let none = Constraint::empty_list(ArgPlace::new("/attendees").unwrap());
+    let tool = ToolId::new("desk", "pay").unwrap();
+    ToolEntry::builder(&tool, ImpactClass::Money, ApprovalRule::EachCall, json!({ "type": "object" }))
+        .approval_unless(vec![small])
+        .approval_unless(vec![none])
+        .build()
+        .unwrap()
+}
+
+/// A tool of which two of three persons approve each call.
+fn approved_by_two() -> ToolEntry {
+    let names = ["cy", "ada", "bob"].map(|name| OperatorId::new(name).unwrap());
+    let tool = ToolId::new("desk", "pay").unwrap();
+    ToolEntry::builder(&tool, ImpactClass::Money, ApprovalRule::Required, json!({ "type": "object" }))
+        .approvers(Approvers::new(names, 2).unwrap())
+        .build()
+        .unwrap()
 }

@@ -223,9 +223,18 @@ impl AttestationDraft {
     ///
     /// # Errors
     /// [`AttestError`] if no verifier could accept it.
-    pub fn sign(mut self, key: &SigningKey, key_id: &str) -> Result<SignedAttestation, AttestError> {
+    pub fn sign(self, key: &SigningKey, key_id: &str) -> Result<SignedAttestation, AttestError> {
+        let signature = key.sign(self.payload(key_id)?.as_bytes());
+        self.signed(signature, key_id)
+    }
+
+    /// Adds a signature that was made elsewhere over [`payload`](Self::payload), by the key that keyrings list as `key_id`. It
+    /// is not verified here: verify the proposal with the entry.
+    ///
+    /// # Errors
+    /// As [`sign`](Self::sign).
+    pub fn signed(mut self, signature: Signature, key_id: &str) -> Result<SignedAttestation, AttestError> {
         let payload = self.write_payload(key_id)?;
-        let signature = key.sign(payload.as_bytes());
         Ok(SignedAttestation {
             evidence_id: self.object.x_evidence_id,
             key_id: self.object.x_key_id,

@@ -25,11 +25,20 @@ fn outage(disk: &SimDisk, log: &Log, answers: u64) {
         let failed = log.record(&decision("lost")).unwrap_err();
         assert!(["AUDIT_WRITE", "AUDIT_UNAVAILABLE"].contains(&failed.code()), "{failed:?}");
         let approval = format!("token-{n}").parse().unwrap();
-        let answer =
-            UnrecordedAnswer { time: at(2_000 + n), code: "AUDIT_UNAVAILABLE", approval: Some(&approval) };
+        let answer = UnrecordedAnswer {
+            time: at(2_000 + n),
+            code: "AUDIT_UNAVAILABLE",
+            approval: Some(&approval),
+            co_approvals: &[],
+        };
         log.note_unrecorded(&answer);
     }
-    log.note_unrecorded(&UnrecordedAnswer { time: at(3_000), code: "MALFORMED_CALL", approval: None });
+    log.note_unrecorded(&UnrecordedAnswer {
+        time: at(3_000),
+        code: "MALFORMED_CALL",
+        approval: None,
+        co_approvals: &[],
+    });
 }
 
 /// Returns the gaps, each with its position among the entries. A failed write may have left bytes; the entry of their
@@ -111,7 +120,12 @@ fn gap_that_fails_to_be_written_is_kept() {
     let pending = log.submit(&decision("first")).unwrap();
     disk.set_faults(Faults { write: 1, ..Faults::default() });
     pending.wait().unwrap_err();
-    log.note_unrecorded(&UnrecordedAnswer { time: at(4_000), code: "AUDIT_UNAVAILABLE", approval: None });
+    log.note_unrecorded(&UnrecordedAnswer {
+        time: at(4_000),
+        code: "AUDIT_UNAVAILABLE",
+        approval: None,
+        co_approvals: &[],
+    });
     disk.set_faults(Faults::default());
     log.record(&decision("second")).unwrap();
     let found = gaps(&disk);
@@ -123,7 +137,12 @@ fn gap_that_fails_to_be_written_is_kept() {
 fn codes_of_a_gap_are_bounded() {
     let mut gap = GapRecord::new(at(1), "AUDIT_WRITE");
     for n in 0..1_000 {
-        gap.add(&UnrecordedAnswer { time: at(n), code: &format!("CODE_{n}"), approval: None });
+        gap.add(&UnrecordedAnswer {
+            time: at(n),
+            code: &format!("CODE_{n}"),
+            approval: None,
+            co_approvals: &[],
+        });
     }
     assert_eq!((gap.answers.len(), gap.total()), (64, 1_000));
     assert_eq!((gap.answers[63].code.as_str(), gap.answers[63].count), ("(others)", 937));

@@ -226,7 +226,12 @@ impl Told {
     fn miss(&mut self, log: &Log) {
         self.unrecorded += 1;
         let time = at(1_000 + self.unrecorded);
-        log.note_unrecorded(&UnrecordedAnswer { time, code: "AUDIT_UNAVAILABLE", approval: None });
+        log.note_unrecorded(&UnrecordedAnswer {
+            time,
+            code: "AUDIT_UNAVAILABLE",
+            approval: None,
+            co_approvals: &[],
+        });
     }
 
     /// As `check`, with faults switched off.

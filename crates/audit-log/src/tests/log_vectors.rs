@@ -97,6 +97,7 @@ fn after_outage() -> Files {
         time: at(5_000),
         code: "AUDIT_UNAVAILABLE",
         approval: Some(&approval),
+        co_approvals: &[],
     });
     drop(log);
     drop(Log::open(folder.path(), options()).unwrap());

@@ -5,7 +5,9 @@ use super::{call_record, hostile};
 use crate::line::parse_line;
 use crate::line::{record_body, record_prefix};
 use crate::segment::MAX_LINE;
-use crate::{CallRecord, Escaped, EvidenceRecord, ProposalRecord, Record, RecordedTool, RecordedValues};
+use crate::{
+    CallRecord, CoApproval, Escaped, EvidenceRecord, ProposalRecord, Record, RecordedTool, RecordedValues,
+};
 
 fn line(record: &Record) -> Vec<u8> {
     let (mut line, mut body) = (Vec::new(), Vec::new());
@@ -32,6 +34,9 @@ fn longest() -> CallRecord {
     call.request_id = Some(RequestId::new(&id).unwrap());
     call.approval = Some(TokenId::new(&id).unwrap());
     call.approver = Some(OperatorId::new(&id).unwrap());
+    // A list of approvers has names of at most 64 bytes, and a call needs at most four of them.
+    let other = CoApproval::new(TokenId::new(&id).unwrap(), OperatorId::new(id.get(..64).unwrap()).unwrap());
+    call.co_approvals = vec![other; 3];
     call.registry_version = u64::MAX;
     let mut proposal = ProposalRecord::new(&text);
     proposal.digest = call.definition;

@@ -1,30 +1,26 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use countersign_approval_token::{
-    DenialReason, PendingApproval, PendingApprovals as _, PendingError, PendingState, short_id,
-};
-use countersign_core::{CallId, OperatorId, Timestamp};
-use countersign_sqlite::SqliteStore;
+use countersign_approval_token::{DenialReason, PendingApproval, PendingApprovals as _, short_id};
+use countersign_audit_log::AnswerVerdict;
+use countersign_core::{CallId, OperatorId};
+use countersign_host::config_file::ConfigFile;
+use countersign_host::escape::spelled;
+use countersign_host::questions::{QuestionQueue, WaitingPlan, describe, question, report};
+use countersign_host::record::PreparedRecord;
 use serde_json::json;
 
-use crate::command::mcp::waiting_plan::{WaitingPlan, spelled};
+use crate::approver::ApproverArgs;
+use crate::config_args::ConfigArgs;
 use crate::failure::{Exit, Failure};
+use crate::files::read_text_file;
 use crate::output::{Output, ask_at_terminal, reporter};
 use crate::time::now;
-use countersign_host::config_file::{ApprovalPart, ConfigFile, find_config};
-use countersign_host::escape::shown_id;
 
-mod answer;
-mod shown;
+mod editor;
 mod watch;
 
-use answer::{Answering, open_existing, unknown};
-use shown::{describe, goal_of, named, question, report};
 use watch::watch;
-
-/// Fewest characters of an id prefix that can name a call.
-const MIN_PREFIX: usize = 4;
 
 /// Answers accepted at the prompt.
 const CHOICES: &str = "[y: approve, n: deny, anything else: leave it waiting]";
@@ -38,18 +34,17 @@ const CHOICES: &str = "[y: approve, n: deny, anything else: leave it waiting]";
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  countersign approve list --config gateway.toml\n  \
     countersign approve --watch --by ada\n  \
-    countersign approve k3f9 --by ada\n  \
+    countersign approve k3f9\n  \
     countersign approve k3f9 --show\n  \
+    countersign approve k3f9 --edit args.json\n  \
     countersign approve k3f9 --deny --by ada --reason 'ask finance first'")]
 pub(crate) struct ApproveArgs {
     /// The approval id that the client received, or a unique prefix of four or more characters; `list` for all
     /// that wait.
     #[arg(default_value = "list")]
     id: String,
-    /// The gateway's configuration; without it `gateway.toml` in this folder, or else `countersign/gateway.toml` in the user's
-    /// configuration folder.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Do not ask.
     #[arg(long)]
     yes: bool,
@@ -59,18 +54,21 @@ pub(crate) struct ApproveArgs {
     /// Reason for the denial, at most 200 bytes. It is recorded, and the agent reads it.
     #[arg(long, value_name = "TEXT", requires = "deny")]
     reason: Option<DenialReason>,
+    /// Approve other arguments than the agent's: those in this file, a JSON object. The gate decides the call anew with them, and
+    /// the agent reads what ran. Not for a plan, a call with a proposal, or one that several persons approve.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["deny"])]
+    edit: Option<PathBuf>,
     /// Also list the approvals of sessions that have ended. They cannot be granted.
-    #[arg(long, conflicts_with_all = ["yes", "deny", "show"])]
+    #[arg(long, conflicts_with_all = ["yes", "deny", "show", "edit"])]
     all: bool,
     /// Show it and ask nothing.
-    #[arg(long, conflicts_with_all = ["yes", "deny"])]
+    #[arg(long, conflicts_with_all = ["yes", "deny", "edit"])]
     show: bool,
     /// Ask about each call or plan as it comes, with a bell, until `q` or Ctrl-C.
-    #[arg(long, conflicts_with_all = ["yes", "deny", "show", "all"])]
+    #[arg(long, conflicts_with_all = ["yes", "deny", "show", "all", "edit"])]
     watch: bool,
-    /// Name of the approver; it is recorded.
-    #[arg(long, visible_alias = "by", value_name = "NAME", default_value = "operator")]
-    approver: OperatorId,
+    #[command(flatten)]
+    approver: ApproverArgs,
 }
 
 /// The answer of a person at a terminal.
@@ -93,110 +91,106 @@ impl TypedAnswer {
 
 impl ApproveArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let path = find_config(self.config.as_deref())?;
+        let path = self.config.path()?;
         let config = ConfigFile::read(&path)?;
-        let approval = config.approval.as_ref().ok_or_else(|| {
-            Failure::new("CONFIG_NO_APPROVALS", "`approval` missing in the configuration")
-                .about(path.display())
-        })?;
+        let queue = QuestionQueue::open(&config).map_err(|error| error.about(path.display()))?;
         if self.watch {
             if self.id != "list" {
                 return Err(Failure::usage("--watch takes no id"));
             }
-            return watch(out, &config, approval, &self.approver);
+            return watch(out, &config, &self.approver.name()?);
         }
         if self.id == "list" {
-            if self.yes || self.deny || self.show {
-                return Err(Failure::usage("--yes, --deny and --show need the id of a call"));
+            if self.yes || self.deny || self.show || self.edit.is_some() {
+                return Err(Failure::usage("--yes, --deny, --show and --edit need the id of a call"));
             }
-            return list(out, approval, self.all);
+            return list(out, queue.as_ref(), self.all);
         }
         if self.all {
             return Err(Failure::usage("--all is only valid with `list`"));
         }
-        let store = open_existing(approval)?;
-        let id = self.find(&store, now()?)?;
-        let (pending, state) = store.get(&id)?.ok_or_else(unknown)?;
-        let goal = goal_of(&config, pending.binding());
-        let goal = goal.as_deref();
+        let queue = queue.ok_or_else(QuestionQueue::unknown)?;
+        let id = queue.find(&self.id, self.yes && !self.deny, now()?)?;
         if self.show {
-            return show(out, &store, &pending, &state, goal);
+            return show(out, &queue, &id);
         }
-        if !self.deny && store.has_session_ended(&pending, now()?)? {
-            return Err(PendingError::SessionEnded.into());
+        let verdict = if self.deny { AnswerVerdict::Denied } else { AnswerVerdict::Approved };
+        let mut pending = queue.answerable(&id, verdict, now()?)?;
+        let approver = self.approver.name()?;
+        if !self.deny {
+            queue.check_approver(&pending, &approver)?;
         }
-        let is_open = match state {
-            PendingState::Waiting => true,
-            // An unused approval can be withdrawn.
-            PendingState::Approved(_) => self.deny,
-            PendingState::Denied | PendingState::Used | _ => false,
-        };
-        if !is_open {
-            return Err(PendingError::Decided.into());
+        if let Some(file) = &self.edit {
+            pending = queue.edit(&pending, &read_text_file(file)?)?;
         }
-        let record = config.answer_record(now()?, &reporter())?;
-        let answering = Answering { approval, store: &store, approver: &self.approver };
+        let answering = Answering { queue: &queue, pending: &pending, approver: &approver };
+        let record = queue.answer_record(&reporter())?;
         if self.deny {
-            return answering.deny(out, &pending, self.reason.as_ref(), record, Exit::Done);
-        }
-        if pending.expires() <= now()? {
-            return Err(PendingError::Expired.into());
+            return answering.deny(out, self.reason.as_ref(), record, Exit::Done);
         }
         if !self.yes {
-            match ask(&pending, goal)? {
+            match ask(&queue, &pending)? {
                 TypedAnswer::Yes => {}
-                TypedAnswer::No => return answering.deny(out, &pending, None, record, Exit::Refused),
+                TypedAnswer::No => return answering.deny(out, None, record, Exit::Refused),
                 TypedAnswer::Neither => {
                     let text = "no answer given: the approval is still pending";
                     return Err(Failure::refused("NOT_APPROVED", text));
                 }
             }
         }
-        answering.approve(out, &pending, record)
-    }
-
-    /// Resolves the given id: a full id in any state, or else a unique prefix. Calls that wait take precedence over
-    /// closed ones.
-    fn find(&self, store: &SqliteStore, now: Timestamp) -> Result<CallId, Failure> {
-        let whole = CallId::new(&self.id).map_or(Ok(None), |id| store.get(&id))?;
-        let (waiting, closed) = store.ids_beginning_with(&self.id, now)?;
-        if let Some((pending, state)) = whole {
-            // why: a client can choose an id that is a prefix of another call's id, and `--yes` shows the call to no
-            // one. A client's id contains no `/`; the ids with a `/` are steps of the plan that the full id names.
-            let is_longer = |id: &CallId| {
-                id.as_str()
-                    .strip_prefix(&self.id)
-                    .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-            };
-            let is_unseen = self.yes && !self.deny && matches!(state, PendingState::Waiting);
-            return if is_unseen && waiting.iter().any(is_longer) {
-                Err(ambiguous(&waiting))
-            } else {
-                Ok(pending.id().clone())
-            };
-        }
-        let found = if waiting.is_empty() { &closed } else { &waiting };
-        match found.as_slice() {
-            [] => Err(unknown()),
-            _ if self.id.chars().count() < MIN_PREFIX => Err(unknown()),
-            [id] => Ok(id.clone()),
-            several => Err(ambiguous(several)),
-        }
+        answering.approve(out, record)
     }
 }
 
-fn show(
-    out: &mut Output,
-    store: &SqliteStore,
-    pending: &PendingApproval,
-    state: &PendingState,
-    goal: Option<&str>,
-) -> Result<Exit, Failure> {
-    let now = now()?;
-    let (mut report, mut state) = (report(pending), named(state, pending, now));
-    if state == "waiting" && store.has_session_ended(pending, now)? {
-        state = "session ended";
+/// One question, and the person who answers it.
+struct Answering<'a> {
+    queue: &'a QuestionQueue<'a>,
+    pending: &'a PendingApproval,
+    approver: &'a OperatorId,
+}
+
+impl Answering<'_> {
+    fn deny(
+        &self,
+        out: &mut Output,
+        reason: Option<&DenialReason>,
+        record: PreparedRecord,
+        exit: Exit,
+    ) -> Result<Exit, Failure> {
+        self.queue.deny(self.pending, self.approver, reason, record)?;
+        let id = self.pending.id();
+        let report = json!({"ok": true, "call_id": id, "denied": true, "by": self.approver});
+        out.result(&report, &format!("{id} denied by {}", self.approver))?;
+        Ok(exit)
     }
+
+    fn approve(&self, out: &mut Output, record: PreparedRecord) -> Result<Exit, Failure> {
+        let given = self.queue.approve(self.pending, self.approver, record)?;
+        let (id, approver, expires) = (self.pending.id(), self.approver, given.expires);
+        let (so_far, needed) = given.progress;
+        let report = json!({
+            "ok": true,
+            "call_id": id,
+            "token_id": given.token_id,
+            "approver": approver,
+            "expires": expires,
+            "approvals": so_far,
+            "needed": needed,
+            "edited_to": self.pending.edited_digest(),
+        });
+        let edited = if self.pending.edited_text().is_some() { " with edited arguments" } else { "" };
+        let waits = if so_far < needed { format!("; {so_far} of {needed} approvals") } else { String::new() };
+        out.result(&report, &format!("{id} approved by {approver}{edited} until {expires}{waits}"))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn show(out: &mut Output, queue: &QuestionQueue<'_>, id: &CallId) -> Result<Exit, Failure> {
+    let now = now()?;
+    let (pending, state) = queue.get(id)?;
+    let (store, goal) = (queue.store(), queue.goal(pending.binding()));
+    let mut report = report(&pending);
+    let state = queue.state(&pending, &state, now)?;
     let denial = store.find_denied(pending.binding(), now)?;
     let reason = denial.as_ref().and_then(|denial| denial.reason.as_ref()).map(DenialReason::as_str);
     let denier = denial.as_ref().map(|denial| &denial.by);
@@ -206,20 +200,27 @@ fn show(
         members.insert("denied_because".to_owned(), json!(reason));
         members.insert("goal".to_owned(), json!(goal));
     }
+    let so_far = queue.approvals_so_far(&pending)?;
+    if let (Some(members), Some(by)) = (report.as_object_mut(), queue.approved_by(&pending)?) {
+        members.insert("approved_by".to_owned(), json!(by));
+    }
+    let so_far = so_far.map(|so_far| format!(", {so_far}")).unwrap_or_default();
     let by = denier.map(|by| format!(" by {by}")).unwrap_or_default();
     let because = reason.map(|reason| format!(": {}", spelled(reason))).unwrap_or_default();
-    out.result(&report, &format!("state      {state}{by}{because}\n{}", describe(pending, goal)))?;
+    out.result(
+        &report,
+        &format!("state      {state}{so_far}{by}{because}\n{}", describe(&pending, goal.as_deref())),
+    )?;
     Ok(Exit::Done)
 }
 
-fn list(out: &mut Output, approval: &ApprovalPart, all: bool) -> Result<Exit, Failure> {
+fn list(out: &mut Output, queue: Option<&QuestionQueue<'_>>, all: bool) -> Result<Exit, Failure> {
     let (mut waiting, mut ended) = (Vec::new(), Vec::new());
-    // Before the first call the store is missing; listing must not create it.
-    if approval.store.exists() {
-        let (store, now) = (open_existing(approval)?, now()?);
-        waiting = store.list(now)?;
+    if let Some(queue) = queue {
+        let now = now()?;
+        waiting = queue.store().list(now)?;
         if all {
-            ended = store.list_ended(now)?;
+            ended = queue.store().list_ended(now)?;
         }
     }
     if out.is_json() {
@@ -237,11 +238,16 @@ fn list(out: &mut Output, approval: &ApprovalPart, all: bool) -> Result<Exit, Fa
         let notes = waiting.iter().map(|it| (it, short(it.id()), ""));
         let ended = ended.iter().map(|it| (it, it.id().to_string(), "  session ended"));
         for (pending, id, note) in notes.chain(ended) {
+            let so_far = queue.map(|queue| queue.approvals_so_far(pending)).transpose()?.flatten();
+            let so_far = so_far.map(|so_far| format!("  {so_far}")).unwrap_or_default();
             let binding = pending.binding();
+            let kind =
+                pending.evidence().map(|_| format!("  waits for {} ({})", pending.kind(), attest_line(&id)));
+            let kind = kind.unwrap_or_default();
             let agent = binding.agent.as_ref().map(ToString::to_string).unwrap_or_default();
             let what = WaitingPlan::of(pending).map_or_else(|| binding.tool.to_string(), |plan| plan.title());
             out.line(&format!(
-                "{id}  {what}  {agent} for {}  until {}{note}",
+                "{id}  {what}  {agent} for {}  until {}{kind}{so_far}{note}",
                 binding.principal,
                 pending.expires()
             ))?;
@@ -250,15 +256,16 @@ fn list(out: &mut Output, approval: &ApprovalPart, all: bool) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-/// Shows the call on the terminal and asks.
-fn ask(pending: &PendingApproval, goal: Option<&str>) -> Result<TypedAnswer, Failure> {
-    let question = format!("{}\n{} {CHOICES} ", describe(pending, goal), question(pending));
-    Ok(TypedAnswer::of(&ask_at_terminal(&question)?))
+/// The command that attests to a call.
+fn attest_line(id: &str) -> String {
+    format!("countersign attest {id} --key-id ID")
 }
 
-fn ambiguous(ids: &[CallId]) -> Failure {
-    let ids: Vec<_> = ids.iter().map(|id| shown_id(id.as_str())).collect();
-    Failure::new("PENDING_AMBIGUOUS", format!("ambiguous id prefix: {}", ids.join(", ")))
+/// Shows the call on the terminal and asks.
+fn ask(queue: &QuestionQueue<'_>, pending: &PendingApproval) -> Result<TypedAnswer, Failure> {
+    let goal = queue.goal(pending.binding());
+    let question = format!("{}\n{} {CHOICES} ", describe(pending, goal.as_deref()), question(pending));
+    Ok(TypedAnswer::of(&ask_at_terminal(&question)?))
 }
 
 #[cfg(test)]

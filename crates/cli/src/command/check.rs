@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, internal, note, reporter, watch_signals};
+use countersign_host::decision::DecisionText;
 use countersign_host::escape::shown_id;
 use countersign_host::interrupt::Interrupt;
 use countersign_host::lines::{Line, next_line};
@@ -39,7 +40,7 @@ const PROPOSAL_DEPTH: usize = 3;
 /// asked runs what was accepted. A line is
 ///
 /// {"call_id": "..", "tool": "..", "args": {..}} and perhaps "server", "ask" (the goal, restated), "approval" (a
-/// token), "proposal" (a PIC/1.0 action proposal; as "__pic" it may stand in "args" as well) and "plan_step" (which step
+/// token, or a list of them where the tool needs several), "proposal" (a PIC/1.0 action proposal; as "__pic" it may stand in "args" as well) and "plan_step" (which step
 /// of --plan it is, from 1 on),
 ///
 /// and its answer {"call_id", "decision": "accept" or "reject"}, with "code", "message", "retry" and "unlock" for a
@@ -68,25 +69,9 @@ pub(crate) struct CheckArgs {
 
 /// One answer.
 #[derive(Debug, Serialize)]
-struct Decision<'a> {
-    call_id: Option<&'a str>,
-    decision: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unlock: Option<&'static str>,
-    /// `spent` if the call used up its approval before it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    approval: Option<&'static str>,
-    /// `spent` if the call used up its attestations before it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attestation: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    args_digest: Option<Digest>,
+struct CheckedLine<'a> {
+    #[serde(flatten)]
+    text: DecisionText<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,9 +194,7 @@ impl CheckArgs {
         if let Some(step) = call.plan_step {
             asked = asked.plan_step(step);
         }
-        if let Some(token) = call.approval {
-            asked = asked.approval(token);
-        }
+        asked = call.approvals.iter().fold(asked, |asked, token| asked.approval(token));
         if let Some(own) = &call.proposal {
             asked = asked.proposal(own.bytes());
         } else if let Some(proposal) = proposal.filter(|_| !call.has_proposal_among_args()) {
@@ -274,16 +257,8 @@ fn next(lines: &Receiver<io::Result<Option<Line>>>, interrupt: &Interrupt) -> Re
 impl Answers<'_> {
     fn accept(&mut self, call_id: &str, accepted: &AcceptedCall) -> Result<(), Failure> {
         let evidence = accepted.evidence().iter();
-        self.print_result(&Decision {
-            call_id: Some(call_id),
-            decision: "accept",
-            code: None,
-            message: None,
-            retry: None,
-            unlock: None,
-            approval: None,
-            attestation: None,
-            args_digest: Some(accepted.args().digest()),
+        self.print_result(&CheckedLine {
+            text: DecisionText::accept(call_id, accepted.args().digest()),
             profile: self.profile.map(Profile::as_str),
             impact: self.profile.map(|_| accepted.impact()),
             evidence: evidence.map(Evidence::new).collect(),
@@ -305,16 +280,8 @@ impl Answers<'_> {
         if let Some(mint) = mint.as_ref().filter(|_| !self.out.is_json()) {
             note(&format!("to approve {}: {mint}", shown_id(rejection.call_id())));
         }
-        self.print_result(&Decision {
-            call_id,
-            decision: "reject",
-            code: Some(rejection.code().as_str()),
-            message: Some(rejection.message()),
-            retry: Some(rejection.retry().as_str()),
-            unlock: rejection.unlock(),
-            approval: rejection.approval_spent().then_some("spent"),
-            attestation: rejection.attestation_spent().then_some("spent"),
-            args_digest,
+        self.print_result(&CheckedLine {
+            text: DecisionText::reject(rejection, call_id, args_digest),
             profile: self.profile.map(Profile::as_str),
             impact: None,
             evidence: Vec::new(),
@@ -323,8 +290,8 @@ impl Answers<'_> {
     }
 
     /// Writes and flushes one answer: the peer waits for it.
-    fn print_result(&mut self, decision: &Decision<'_>) -> Result<(), Failure> {
-        self.out.json(decision)?;
+    fn print_result(&mut self, line: &CheckedLine<'_>) -> Result<(), Failure> {
+        self.out.json(line)?;
         self.out.flush()
     }
 }

@@ -2,8 +2,6 @@ mod inspect;
 pub(crate) mod plans;
 mod run;
 mod settings;
-pub(crate) mod waiting_plan;
-pub(crate) mod waiting_proposal;
 
 use clap::Subcommand;
 
@@ -68,6 +66,8 @@ gateway.toml (paths are taken from its own folder):
   high_impacts = [\"external\"]      # optional: besides money, privacy and irreversible
   audience = \"desk-gateway\"        # optional: that of approvals
   max_attestation_age = \"1d\"       # optional
+  announce = \"schema\"              # optional: or tool, both, nothing
+  # sign_with = [\"./sign.sh\"]      # optional: a command that signs attestations
   # store = \"attestations.sqlite\"  # needed where there is no [approval]
   [plan]                             # optional
   rule = \"by_tool\"                 # or always: every call needs a plan
@@ -97,5 +97,6 @@ gateway.toml (paths are taken from its own folder):
   name = \"desk\"
   methods = []                       # further client methods, by exact name
   server_methods = []                # further server methods, by exact name
+  # [observe]                        # a shadow mode with a stated end: docs/gateway.md
   # [metrics]                        # needs a build with the feature prometheus: docs/metrics.md
   # [traces]                         # needs a build with the feature otel: docs/traces.md";

@@ -12,14 +12,14 @@ mod steps;
 mod tree;
 mod verify;
 
-pub(crate) use options::{goal_digest, plan_for};
+pub(crate) use options::plan_for;
 
 use clap::Subcommand;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-pub(crate) use file::{PlanFile, unchecked};
+pub(crate) use file::PlanFile;
 
 /// Commit a plan of tool calls before the first of them runs, and hold the calls to it.
 ///

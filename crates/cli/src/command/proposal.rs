@@ -4,6 +4,7 @@ mod conformance;
 mod endorse;
 mod evidence;
 mod facts;
+mod new;
 mod read;
 mod rules;
 mod schema;
@@ -75,6 +76,10 @@ pub(crate) enum Proposal {
         --arg '/reference=\"0042\"' --with endorsed.dsse.json \\\n    \
         --key operator.key.json > endorsed-2.dsse.json")]
     Endorse(endorse::Endorse),
+    /// Write the skeleton of a proposal for one call, to fill in.
+    #[command(after_help = "Example:\n  \
+        countersign proposal new --tool payments_send --args args.json --impact money > proposal.json")]
+    New(new::ProposalNewArgs),
     /// Run a conformance suite in the layout of PIC/1.0's own.
     #[command(
         after_help = "Example:\n  countersign proposal conformance conformance --profile pic-0.9 --json"
@@ -90,6 +95,7 @@ impl Proposal {
             Self::Evidence(verb) => verb.run(out),
             Self::Attest(verb) => verb.run(out),
             Self::Endorse(verb) => verb.run(out),
+            Self::New(verb) => verb.run(out),
             Self::Conformance(verb) => verb.run(out),
         }
     }

@@ -1,4 +1,5 @@
 mod diff;
+mod draft;
 mod lint;
 mod read;
 mod show;
@@ -21,6 +22,11 @@ pub(crate) enum Registry {
     /// Print the JSON Schema of the draft format.
     #[command(after_help = "Example:\n  countersign registry schema > registry.schema.json")]
     Schema(RegistrySchemaArgs),
+    /// Draft a registry for the built-in tools of a host with command hooks. Reading inside one folder is free, all else needs an approval.
+    #[command(
+        after_help = "Example:\n  countersign registry draft --host claude-code --root /srv/app > draft.json"
+    )]
+    Draft(draft::RegistryDraftArgs),
     /// Report the faults of a draft, and rules that could be tighter.
     #[command(after_help = "Example:\n  countersign registry lint registry.json")]
     Lint(lint::RegistryLintArgs),
@@ -59,6 +65,7 @@ impl Registry {
                 out.line(draft_schema().trim_end())?;
                 Ok(Exit::Done)
             }
+            Self::Draft(verb) => verb.run(out),
             Self::Lint(verb) => verb.run(out),
             Self::Sign(verb) => verb.run(out),
             Self::Cosign(verb) => verb.run(out),

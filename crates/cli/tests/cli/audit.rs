@@ -74,15 +74,18 @@ fn full() -> Vec<Value> {
     vec![
         json!({"type": "session", "time": 1, "session": "s1", "agent": "a", "ancestors": ["planner", "writer"],
                "principal": "p", "registry_version": 1, "tools": [{"server": "desk", "name": "search"}],
-               "narrowed": true, "ask": digest, "expires": 1, "code": "X", "spent_store": "store1", "profile": "pic-0.9",
+               "narrowed": true, "ask": digest, "expires": 1, "observe_until": 1, "code": "X", "spent_store": "store1", "profile": "pic-0.9",
                "renewed": true,
                "claims": {"digest": digest, "differing": ["role", "model"], "omitted": 1}}),
         json!({"type": "decision", "time": 1, "session": "s1", "agent": "a", "principal": "p", "call_id": "c1",
                "request_id": "r1", "trace": "t1", "tool": {"server": "desk", "name": "search"},
                "definition": digest, "args": digest, "args_recipe": "jcs-1",
                "values": [{"pointer": "/x", "value": "1"}], "impact": "read", "verdict": "reject", "code": "X",
+               "observed": ["X"],
                "reason": "why", "registry_version": 1, "ask": digest, "ask_restated": digest, "plan": digest,
-               "plan_step": 1, "about_plan": true, "approval": "k1", "approver": "ada", "denied_by": "olga",
+               "plan_step": 1, "about_plan": true, "approval": "k1", "approver": "ada", "grant_use": 1, "denied_by": "olga",
+               "edited_from": digest, "waits": true,
+               "co_approvals": [{"approval": "k2", "approver": "bob"}],
                "proposal": {"profile": "strict", "digest": digest, "intent": digest, "impact": "read", "omitted": 1,
                             "evidence": [{"id": "e1", "kind": "sig", "digest": digest, "key": "k1",
                                           "endorsement": digest, "endorsement_use": 1}]}}),
@@ -95,7 +98,9 @@ fn full() -> Vec<Value> {
                "reason": "why"}),
         json!({"type": "answer", "time": 1, "session": "s1", "agent": "a", "call_id": "c1",
                "tool": {"server": "desk", "name": "refund"}, "args": digest, "plan": digest, "verdict": "approved",
-               "approver": "ada", "reason": "why", "approval": "k1", "expires": 1}),
+               "approver": "ada", "reason": "why", "approval": "k1", "expires": 1, "uses": 2, "conditions": "[]",
+               "edited_to": digest,
+               "attestation": digest, "key": "finance"}),
         json!({"type": "refused", "time": 1, "session": "s1", "agent": "a", "number": 1, "from": 1, "to": 1,
                "rows": [{"code": "X", "tool": {"server": "desk", "name": "refund"}, "direction": "to_server",
                          "about_plan": true, "count": 1}],
@@ -225,7 +230,7 @@ fn session_line_names_its_ancestors() {
     record["claims"]["differing"] = json!(["role\u{202e}", "x\", \"y"].map(Escaped::<128>::new));
     log(&bench).record(&serde_json::from_value(record).unwrap()).unwrap();
     let expected = concat!(
-        r#"session  a for p under registry 1: renewed with 1 tools (narrowed) until 1970-01-01T00:00:00.001Z; session s1, "#,
+        r#"session  a for p under registry 1: renewed with 1 tools (narrowed) until 1970-01-01T00:00:00.001Z, observed until 1970-01-01T00:00:00.001Z; session s1, "#,
         r#"led to by planner > "night shift > b"; spent store store1; proposals by profile pic-0.9; claimed otherwise: "role\u{202e}", "x\u0022, \u0022y", 1 more"#
     );
     for verb in ["show", "tail"] {
@@ -238,7 +243,19 @@ fn session_line_names_its_ancestors() {
 fn no_call_can_look_like_another_one_that_was_accepted() {
     let bench = Bench::new();
     let mut record = full().swap_remove(1);
-    for name in ["plan_step", "about_plan", "approver", "denied_by", "proposal", "trace", "values"] {
+    for name in [
+        "plan_step",
+        "about_plan",
+        "approver",
+        "co_approvals",
+        "grant_use",
+        "edited_from",
+        "waits",
+        "denied_by",
+        "proposal",
+        "trace",
+        "values",
+    ] {
         record.as_object_mut().unwrap().remove(name);
     }
     record["call_id"] = json!("accept");
@@ -263,7 +280,7 @@ fn no_call_can_look_like_another_one_that_was_accepted() {
     }
     drop(log);
     let shown = bench.run("audit show log").out;
-    let start = r#"decision a "accept" "desk:search accept":"y        \u0020\u0020accept" reject X: "#;
+    let start = r#"decision a "accept" "desk:search accept":"y        \u0020\u0020accept" reject X (observed, without X): "#;
     let spelled = format!("{}{}", " ".repeat(8), r"\u0020".repeat(147));
     let expected = [
         format!(
@@ -295,6 +312,7 @@ fn no_id_ends_early_and_goes_on_as_something_else() {
         }
     }
     all[0]["ancestors"] = json!([id, "planner"]);
+    all[1]["co_approvals"][0]["approver"] = json!(id);
     all[5]["agent"] = json!(id);
     all[5]["by"] = json!(Escaped::<256>::new(id));
     let log = log(&bench);
@@ -308,7 +326,7 @@ fn no_id_ends_early_and_goes_on_as_something_else() {
     assert!(lines[0].contains(&format!(" session  {once} for {once} under registry 1: ")), "{shown}");
     assert!(lines[0].contains(&format!("; session {once}, led to by {once} > planner; ")), "{shown}");
     assert!(lines[1].contains(&format!(" decision {once} c1 ")), "{shown}");
-    assert!(lines[1].contains(&format!(" (approved by {once})")), "{shown}");
+    assert!(lines[1].contains(&format!(" (approved by {once}, {once})")), "{shown}");
     assert!(lines[2].contains(&format!(" standing {once} put into quarantine by {once}")), "{shown}");
 }
 

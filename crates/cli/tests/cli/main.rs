@@ -1,5 +1,7 @@
 //! Runs the built binary from the command line, verb by verb.
 
+// The widest record has more members than the macro takes by default.
+#![recursion_limit = "256"]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,6 +17,7 @@ mod alarm_state;
 mod answers;
 mod archive;
 mod ask;
+mod attest;
 mod audit;
 mod audit_attacks;
 mod audit_follow;
@@ -30,11 +33,14 @@ mod check_proposals;
 mod conformance;
 mod demo;
 mod desk;
+mod edits;
 mod endorsements;
 mod exports;
 mod file_modes;
 mod folder_kills;
 mod general;
+mod grants;
+mod hook;
 mod interrupt;
 mod json;
 mod keys;
@@ -53,6 +59,7 @@ mod plan_approvals;
 mod plan_proofs;
 mod plan_questions;
 mod plan_run;
+mod profiles;
 mod proposal;
 mod quarantine;
 mod quarantine_sessions;
@@ -61,7 +68,10 @@ mod record_state;
 mod recorded;
 mod registry;
 mod retire;
+#[cfg(feature = "serve")]
+mod serve;
 mod several;
+mod several_approvers;
 mod several_proofs;
 mod simulate;
 mod stats;
@@ -70,3 +80,4 @@ mod store;
 mod surfaces;
 mod token;
 mod vectors;
+mod wrap;

@@ -157,7 +157,7 @@ pub(crate) fn decision(result: &Value) -> &Value {
 }
 
 #[test]
-fn inspect_drafts_each_tool_as_tight_as_can_be() {
+fn inspect_drafts_each_tool_by_its_tier() {
     let bench = Bench::new();
     bench.write("server.sh", SERVER);
     let run = bench.run("mcp inspect --name desk --agent bot -- sh server.sh");
@@ -166,7 +166,8 @@ fn inspect_drafts_each_tool_as_tight_as_can_be() {
     let tools = draft["tools"].as_array().unwrap();
     assert_eq!(tools.len(), 3, "{draft}");
     for tool in tools {
-        assert_eq!((&tool["impact"], &tool["approval"]), (&json!("irreversible"), &json!("required")));
+        let impact = if tool["name"] == "search" { "external" } else { "irreversible" };
+        assert_eq!((&tool["impact"], &tool["approval"]), (&json!(impact), &json!("required")));
         assert_eq!(tool["definition"].as_str().unwrap().len(), 64);
         assert_eq!(tool["args_schema"]["type"], "object");
     }

@@ -223,9 +223,9 @@ fn a_denied_plan_stays_refused() {
     let steps = json!([refund(7)]);
     let refused = submit(&mut client, &steps);
     let id = decision(&refused)["approval_id"].as_str().unwrap().to_owned();
-    bench.ok(&format!("approve {id} --config gateway.toml --deny"));
+    bench.ok(&format!("approve {id} --config gateway.toml --deny --by dan"));
     let shown = bench.ok(&format!("approve {id} --config gateway.toml --show"));
-    assert!(shown.starts_with("state      denied by operator\n"), "{shown}");
+    assert!(shown.starts_with("state      denied by dan\n"), "{shown}");
     let again = submit(&mut client, &steps);
     assert_eq!((code(&again), decision(&again).get("approval_id")), ("APPROVAL_DENIED", None));
     assert_eq!(decision(&again)["retry"], "never");

@@ -33,7 +33,7 @@ name = "desk"
 "#;
 
 /// Returns a server with `search` and `wire_transfer`, a finance officer whose key counts for transfers, and an invoice.
-fn payments() -> Bench {
+pub(crate) fn payments() -> Bench {
     let bench = Bench::new();
     bench.write("server.sh", SERVER.replace("\"refund\"", "\"wire_transfer\""));
     for who in ["op", "finance", "stranger"] {
@@ -70,7 +70,7 @@ fn sha256(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn transfer(amount: u32) -> Value {
+pub(crate) fn transfer(amount: u32) -> Value {
     json!({"account": "DE02-PARTS", "amount": amount})
 }
 
@@ -99,7 +99,7 @@ fn invoice() -> Value {
 }
 
 /// Returns the records of this type, oldest first.
-fn recorded(bench: &Bench, kind: &str) -> Vec<Value> {
+pub(crate) fn recorded(bench: &Bench, kind: &str) -> Vec<Value> {
     bench.entries().into_iter().filter(|line| line["type"] == kind).collect()
 }
 

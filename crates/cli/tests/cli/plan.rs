@@ -305,3 +305,44 @@ fn the_registry_shows_which_tools_need_an_approval_of_each_call() {
     let text = bench.ok(&format!("plan commit p.json {REGISTRY} --goal Help"));
     assert!(text.contains("\napproval of each call, for steps 1\n"), "{text}");
 }
+
+#[test]
+fn commit_asks_no_approval_for_a_step_of_a_branch() {
+    let bench = open();
+    let mut draft: Value = bench.run("registry show reg.json --json").value()["registry"].clone();
+    for member in ["issued", "expires"] {
+        draft.as_object_mut().unwrap().remove(member);
+    }
+    let domain = json!({"kind": "email_domain", "at": "/to", "domains": ["customers.example"]});
+    let no_body = json!({"kind": "path_within", "at": "/body", "roots": ["plain"]});
+    for tool in draft["tools"].as_array_mut().unwrap() {
+        match tool["name"].as_str().unwrap() {
+            "mail" => tool["approval"] = json!({"rule": "required", "unless": [[domain, no_body]]}),
+            "wire" => tool["approval"] = json!({"rule": "each_call", "unless": [[no_body]]}),
+            _ => {}
+        }
+    }
+    desk::sign(&bench, &draft, "branched.json");
+    let step =
+        |tool: &str, body: &str| json!({"tool": tool, "args": {"to": "ada@customers.example", "body": body}});
+    let mut open_body = step("desk:mail", "");
+    open_body["args"].as_object_mut().unwrap().remove("body");
+    open_body["dynamic"] = json!(["/body"]);
+    let steps = json!([
+        step("desk:mail", "plain/x"),
+        step("desk:mail", "other"),
+        open_body,
+        step("desk:wire", "plain"),
+        step("desk:wire", "x"),
+    ]);
+    bench.write("branched_steps.json", steps.to_string());
+    let registry = REGISTRY.replace("reg.json", "branched.json");
+    let report = bench
+        .run(&format!("plan commit branched_steps.json {registry} --goal Help --session s1 --json"))
+        .value();
+    assert_eq!(
+        (&report["approval"], &report["approval_each_call"]),
+        (&json!([2, 3]), &json!([5])),
+        "{report}"
+    );
+}

@@ -1,6 +1,5 @@
 //! README and `docs`: outputs match the binary, configurations are valid, and commands run or at least parse.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -201,13 +200,6 @@ fn files() -> String {
     countersign_testing::DeskServer::of([tool("read_text_file"), tool("write_file")]).script()
 }
 
-/// Returns the commands of a script without comments.
-fn commands(script: &str) -> BTreeSet<String> {
-    let script = script.replace("\\\n ", "");
-    let lines = script.lines().map(|line| line.split("  #").next().unwrap().trim());
-    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
-}
-
 #[test]
 #[cfg(unix)]
 fn documented_gateway_gives_the_documented_answers() {
@@ -217,15 +209,12 @@ fn documented_gateway_gives_the_documented_answers() {
     let files = files();
     let stubs = [("npx", files.as_str()), ("cargo", "")];
     let scripts = blocks("docs/gateway.md", "sh");
-    let short = blocks("README.md", "sh").swap_remove(1);
-    assert!(commands(&short).is_subset(&commands(&scripts[0])), "{short}");
     runs(&bench, &scripts[0], &stubs);
     bench.write("gateway.toml", whole());
 
     // Runs the command as the client starts it.
     let shown = blocks("README.md", "json");
-    let client: Value = serde_json::from_str(&shown[0]).unwrap();
-    assert_eq!(client, serde_json::from_str::<Value>(&blocks("docs/gateway.md", "json")[0]).unwrap());
+    let client: Value = serde_json::from_str(&blocks("docs/gateway.md", "json")[0]).unwrap();
     assert_eq!(client["command"], "countersign");
     let args = client["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
     let args: Vec<&str> = args.map(|arg| arg.strip_prefix("/etc/countersign/").unwrap_or(arg)).collect();
@@ -237,7 +226,7 @@ fn documented_gateway_gives_the_documented_answers() {
     let call = json!({"name": "write_file", "arguments": {"path": "paid/17.txt"},
         "_meta": {"dev.countersign/call_id": "k3f9"}});
     let refused = client.ask("tools/call", call.clone());
-    assert_eq!(refused["result"], serde_json::from_str::<Value>(&shown[1]).unwrap());
+    assert_eq!(refused["result"], serde_json::from_str::<Value>(&shown[0]).unwrap());
     runs(&bench, &scripts[1], &stubs);
     let asked = blocks("docs/approvals.md", "sh").swap_remove(0);
     let asked: Vec<&str> = asked.lines().take(3).collect();

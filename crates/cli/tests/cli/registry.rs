@@ -171,7 +171,7 @@ fn diff_lists_every_change() {
         "version 1 -> 2",
         "- agent reader",
         "~ tool desk:refund",
-        "    approval: \"required\" -> \"not_required\"",
+        "    approval: \"required\" -> \"not_required\" (loosens)",
         "+ revoked agent reader",
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
@@ -248,4 +248,50 @@ fn verify_needs_a_fit_trust_root_and_mark() {
     bench.fails("registry verify reg.json --trust-root root.json --max-age 5", 2, "USAGE");
     let run = bench.run("registry verify large.json --trust-root root.json");
     assert_eq!((run.code, run.err.starts_with("error FILE_TOO_LARGE: ")), (1, true), "{run:?}");
+}
+
+/// The desk's draft, with a refund that needs no approval up to this amount.
+fn branched(most: u32) -> Value {
+    let mut draft = desk::draft();
+    draft["tools"][1]["approval"] =
+        json!({"rule": "required", "unless": [[{"kind": "number", "at": "/amount", "min": 0, "max": most}]]});
+    draft
+}
+
+#[test]
+fn branches_are_shown_in_words() {
+    let bench = desk::open();
+    bench.write("branched.json", branched(20).to_string());
+    let words = "no approval if /amount is from 0 to 20";
+    assert!(bench.ok("registry show branched.json").contains(&format!("\n  {words}\n")));
+    let line = "note LINT_APPROVAL_BRANCH: `desk:refund` needs no approval if /amount is from 0 to 20";
+    let lint = bench.ok("registry lint branched.json --strict");
+    assert!(lint.lines().any(|shown| shown == line), "{lint}");
+    let mut never = branched(20);
+    never["tools"][1]["approval"]["unless"][0][0]["at"] = json!("/sum");
+    bench.write("never.json", never.to_string());
+    let run = bench.run("registry lint never.json --strict");
+    assert!(
+        run.code == 3 && run.out.contains("\nwarning LINT_BRANCH_NEVER: branch 1 of `desk:refund`"),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn diff_tells_a_looser_rule_from_a_tighter_one() {
+    let bench = desk::open();
+    bench.write("small.json", branched(20).to_string());
+    bench.write("large.json", branched(50).to_string());
+    let diff = |old: &str, new: &str| bench.ok(&format!("registry diff {old} {new}"));
+    let text = diff("draft.json", "small.json");
+    let shown = "    approval: \"required\" -> \"required\" (loosens)\n      + no approval if /amount is from 0 to 20";
+    assert!(text.contains(shown), "{text}");
+    assert!(diff("small.json", "large.json").contains("(loosens)"));
+    let text = diff("large.json", "small.json");
+    assert!(
+        text.contains("(tightens)") && text.contains("      - no approval if /amount is from 0 to 50"),
+        "{text}"
+    );
+    let report = bench.run("registry diff small.json draft.json --json").value();
+    assert_eq!(report["changes"][0]["members"]["approval"]["effect"], "tightens");
 }

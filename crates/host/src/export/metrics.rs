@@ -192,6 +192,11 @@ impl Metrics {
         Ok(())
     }
 
+    /// Returns the metrics in Prometheus' text format.
+    pub(crate) fn text(&self) -> String {
+        self.rendering.render()
+    }
+
     /// Writes the metrics of a session that has just opened: its counters at zero, and its gauges.
     pub(crate) fn opened(&self, agent: &AgentId, log: Option<&Arc<ReportingLog>>) {
         describe_gauge!(WRITTEN, Unit::Seconds, "Time of the file or the scrape, in Unix time.");

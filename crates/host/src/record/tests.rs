@@ -7,17 +7,21 @@ use countersign_audit_log::{
 use countersign_keys::SigningKey;
 use countersign_merkle::Frontier;
 
-use super::{Durability, KeyName, LogOptions, OpenRecord, PreparedRecord, ReplayedLog, Timestamp};
+use super::{
+    Durability, KeyName, LogOptions, OlderEntries, OpenRecord, PreparedRecord, ReplayedLog, Timestamp,
+};
 use crate::entries::{Entries, LogPart};
 use crate::error::HostError;
 use crate::report::Reporter;
 
+fn prepared(folder: PathBuf, options: LogOptions, reporter: Reporter) -> PreparedRecord {
+    PreparedRecord { folder, options, kept: Vec::new(), older: OlderEntries::Verified, reporter }
+}
+
 fn open(folder: &Path) -> OpenRecord {
     let origin = KeyName::new("example.com/log").unwrap();
     let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::Group);
-    PreparedRecord { folder: folder.to_owned(), options, kept: Vec::new(), reporter: Reporter::new(|_| {}) }
-        .open()
-        .unwrap()
+    prepared(folder.to_owned(), options, Reporter::new(|_| {})).open().unwrap()
 }
 
 fn options(state: &Path) -> LogOptions {
@@ -28,9 +32,7 @@ fn options(state: &Path) -> LogOptions {
 fn open_with(folder: &Path, state: &Path, lines: &Arc<Mutex<Vec<String>>>) -> OpenRecord {
     let lines = Arc::clone(lines);
     let reporter = Reporter::new(move |line| lines.lock().unwrap().push(line.to_owned()));
-    PreparedRecord { folder: folder.to_owned(), options: options(state), kept: Vec::new(), reporter }
-        .open()
-        .unwrap()
+    prepared(folder.to_owned(), options(state), reporter).open().unwrap()
 }
 
 /// Returns the paths of a record's folder and of two states in a folder of their own.
@@ -61,10 +63,7 @@ fn ended_record_refuses_later_entries() {
     let folder = folder.path().join("log");
     let origin = KeyName::new("example.com/log").unwrap();
     let options = LogOptions::new(origin, SigningKey::from_seed([7; 32])).durability(Durability::System);
-    let record =
-        PreparedRecord { folder: folder.clone(), options, kept: Vec::new(), reporter: Reporter::new(|_| {}) }
-            .open()
-            .unwrap();
+    let record = prepared(folder.clone(), options, Reporter::new(|_| {})).open().unwrap();
     record.log.record(&entry("A")).unwrap();
     // A second holder never releases the log.
     let held = Arc::clone(&record.log);
@@ -101,9 +100,7 @@ fn log_with_only_a_segment_head_has_no_earlier_entries() {
         // Each entry has a segment of its own. There is no state, because the test removes the oldest segment and cuts
         // the last one.
         let options = options.segment_bytes(1).dangerous_without_state();
-        PreparedRecord { folder: folder.clone(), options, kept: Vec::new(), reporter: Reporter::new(|_| {}) }
-            .open()
-            .unwrap()
+        prepared(folder.clone(), options, Reporter::new(|_| {})).open().unwrap()
     };
     let record = open();
     record.log.record(&entry("A")).unwrap();

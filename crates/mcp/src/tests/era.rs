@@ -212,15 +212,15 @@ fn reserved_members_are_stripped_from_call_metadata() {
 #[test]
 fn a_page_of_tools_keeps_its_cursor_and_its_other_members() {
     let page = r#"{"result":{"tools":[{"name":"a"}, {"name" : "b"}],"nextCursor":"c","_meta":{"k":1}}}"#;
-    let keep = |kept: &[usize], own| {
+    let keep = |kept: &[usize], own: &[&str]| {
         let mut edits = Edits::new(page.as_bytes());
         keep_tools(&mut edits, &ValuePosition::new(page.as_bytes()), kept, own);
         String::from_utf8(edits.finish()).unwrap()
     };
     let rest = r#","nextCursor":"c","_meta":{"k":1},"cacheScope":"private"}}"#;
-    assert_eq!(keep(&[0], None), format!(r#"{{"result":{{"tools":[{{"name":"a"}}]{rest}"#));
-    assert_eq!(keep(&[1], Some("7")), format!(r#"{{"result":{{"tools":[{{"name" : "b"}},7]{rest}"#));
-    assert_eq!(keep(&[], Some("7")), format!(r#"{{"result":{{"tools":[7]{rest}"#));
+    assert_eq!(keep(&[0], &[]), format!(r#"{{"result":{{"tools":[{{"name":"a"}}]{rest}"#));
+    assert_eq!(keep(&[1], &["7"]), format!(r#"{{"result":{{"tools":[{{"name" : "b"}},7]{rest}"#));
+    assert_eq!(keep(&[], &["7"]), format!(r#"{{"result":{{"tools":[7]{rest}"#));
     assert_eq!(next_page(json(page).value().get("result").unwrap()).as_deref(), Some("c"));
     assert!(tools_of(json(r#"{"tools":{}}"#).value()).is_none());
     assert!(tools_of(json("[]").value()).is_none());

@@ -1,4 +1,5 @@
 mod approvals;
+mod attestations;
 mod calls;
 mod client_faults;
 mod desk;

@@ -1,4 +1,5 @@
 use countersign_committed_plan::{Breaches, OnBreach};
+use countersign_core::EvidenceGap;
 use countersign_tool_gate::RejectionCode;
 
 use super::json;
@@ -39,8 +40,9 @@ fn refusal_is_a_result_with_a_structured_decision() {
 
 #[test]
 fn approvable_refusal_shows_its_call_id_to_the_model() {
-    let text = |code: RejectionCode, approval_id: Option<&str>| {
-        let refusal = RefusalText { unlock: None, short_id: approval_id, ..RefusalText::of(code, "c-1") };
+    let text = |code: RejectionCode, approval_id| {
+        let refusal =
+            RefusalText { unlock: None, approval_id, short_id: approval_id, ..RefusalText::of(code, "c-1") };
         let line = json(&refusal_line(&RpcId::Number(1), refusal));
         line.value().pointer("/result/content/0/text").unwrap().as_str().unwrap().to_owned()
     };
@@ -64,6 +66,24 @@ fn approvable_refusal_shows_its_call_id_to_the_model() {
     // A call that waits for its approver shows the approval id only.
     let waiting = text(RejectionCode::ApprovalRequired, Some("c-0"));
     assert!(waiting.ends_with(" Approval id: c-0.") && !waiting.contains("c-1"), "{waiting}");
+}
+
+#[test]
+fn refusal_names_the_missing_evidence() {
+    let refusal = RefusalText {
+        attestation_id: Some("c-1"),
+        short_id: Some("c"),
+        missing: Some(EvidenceGap::TrustedClaim),
+        unlock: None,
+        ..RefusalText::of(RejectionCode::PicVerifierFailed, "c-1")
+    };
+    let line = json(&refusal_line(&RpcId::Number(1), refusal));
+    let result = line.value().get("result").unwrap();
+    let decision = result.pointer("/_meta/dev.countersign~1decision").unwrap();
+    assert_eq!(decision.get("missing").unwrap().as_str(), Some("trusted_claim"));
+    assert_eq!(decision.get("attestation_id").unwrap().as_str(), Some("c-1"));
+    let text = result.pointer("/content/0/text").unwrap().as_str().unwrap();
+    assert!(text.ends_with(". Missing: a claim that cites a trusted input. Attestation id: c."), "{text}");
 }
 
 #[test]

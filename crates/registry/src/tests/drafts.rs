@@ -397,8 +397,9 @@ fn json_schema_agrees_with_the_reader() {
     let schema: Value = serde_json::from_str(draft_schema()).unwrap();
     let validator = jsonschema::options().offline().build(&schema).unwrap();
     assert!(validator.is_valid(&desk(1)));
+    let number = json!({"kind": "number", "at": "/amount", "max": 20});
     // The JSON Schema and the reader must refuse the same changes and accept the same changes.
-    let changes: [(&str, Value, bool); 42] = [
+    let changes: [(&str, Value, bool); 60] = [
         ("/format", json!("countersign-registry-2"), false),
         ("/version", json!(0), false),
         ("/version", json!((1u64 << 53) - 1), true),
@@ -425,6 +426,28 @@ fn json_schema_agrees_with_the_reader() {
         ("/tools/0/impact", json!("Read"), false),
         ("/tools/0/impact", json!("compute"), true),
         ("/tools/0/approval", json!(true), false),
+        ("/tools/0/approval", json!({"rule": "each_call", "unless": [[number]]}), true),
+        (
+            "/tools/0/approval",
+            json!({"rule": "required", "unless": [[number, {"kind": "empty_list", "at": "/b"}]]}),
+            true,
+        ),
+        ("/tools/0/approval", json!({"rule": "not_required", "unless": [[number]]}), false),
+        ("/tools/0/approval", json!({"rule": "required", "unless": []}), false),
+        ("/tools/0/approval", json!({"rule": "required", "unless": [[]]}), false),
+        ("/tools/0/approval", json!({"rule": "required", "unless": [[number]], "more": 1}), false),
+        ("/tools/0/approval", json!({"rule": "required"}), false),
+        ("/tools/0/constraints", json!([{"kind": "number", "at": "/q"}]), false),
+        ("/tools/0/constraints", json!([{"kind": "number", "at": "/q", "min": -1.5}]), true),
+        ("/tools/0/constraints", json!([{"kind": "empty_list", "at": "/q", "max": 1}]), false),
+        ("/tools/1/approvers", json!({"names": ["ada", "bob"], "needed": 2}), true),
+        ("/tools/1/approvers", json!({"names": ["ada"], "needed": 1}), true),
+        ("/tools/1/approvers", json!({"names": [], "needed": 1}), false),
+        ("/tools/1/approvers", json!({"names": ["ada", "ada"], "needed": 1}), false),
+        ("/tools/1/approvers", json!({"names": ["ada"], "needed": 0}), false),
+        ("/tools/1/approvers", json!({"names": ["ada", "b", "c", "d", "e"], "needed": 5}), false),
+        ("/tools/1/approvers", json!({"names": ["x".repeat(65)], "needed": 1}), false),
+        ("/tools/1/approvers", json!(null), false),
         ("/tools/0/ask", json!("required"), true),
         ("/tools/0/evidence", json!("maybe"), false),
         ("/tools/0/definition", json!(null), false),
@@ -572,7 +595,7 @@ fn fingerprint_covers_the_canonical_entry() {
         json!({"title": "a \u{1F600} \"title\"\n", "inputSchema": {"type": "object", "b": 1e3, "a": null}});
     let schema =
         json!({"type": "object", "properties": {"z": {"maximum": 2.50}, "a\u{e9}": {"const": "\u{1}"}}});
-    let edits: [(&str, &str, Value); 9] = [
+    let edits: [(&str, &str, Value); 11] = [
         ("agents", "limits", json!({"rate": {"per": "1m", "calls": 3}, "max_calls": 101})),
         ("agents", "output_tags", json!(["summary", "\u{e9}\"quoted\""])),
         (
@@ -586,11 +609,20 @@ fn fingerprint_covers_the_canonical_entry() {
         ("tools", "data_args", json!(["/b~1", "/a"])),
         ("tools", "limits", json!({"max_calls": 1})),
         ("tools", "approval", json!("each_call")),
+        ("tools", "approvers", json!({"needed": 1, "names": ["zoe", "ada"]})),
+        (
+            "tools",
+            "approval",
+            json!({"unless": [[{"max": 2.50, "kind": "number", "at": "/x"}]], "rule": "required"}),
+        ),
     ];
     for (list, member, changed) in edits {
         let mut value = desk(1);
         for entry in value[list].as_array_mut().unwrap() {
             entry[member] = changed.clone();
+            if member == "approvers" {
+                entry["approval"] = json!("required");
+            }
             if list == "tools" {
                 entry.as_object_mut().unwrap().remove("definition");
             }

@@ -46,7 +46,7 @@ fn rarely() -> impl Strategy<Value = bool> {
 }
 
 fn tool_spec() -> impl Strategy<Value = ToolSpec> {
-    let rules = (0_u8..3, any::<bool>(), 0_u8..6, rarely(), rarely(), rarely());
+    let rules = (0_u8..3, any::<bool>(), 0_u8..8, rarely(), rarely(), rarely());
     (rules, prop_oneof![4 => Just(0_u8), 1 => 1_u8..3], limits(), 0_u8..3).prop_map(
         |((schema, constrained, approval, ask, plan, evidence), definition, limits, impact)| ToolSpec {
             schema,
@@ -113,9 +113,14 @@ fn tool_json((server, name): (&str, &str), spec: &ToolSpec) -> Value {
     let rule = |is_required| if is_required { "required" } else { "not_required" };
     let impact = ["read", "write", "external"][usize::from(spec.impact)];
     let approval = match spec.approval {
-        0..4 => "not_required",
-        4 => "required",
-        _ => "each_call",
+        0..4 => json!("not_required"),
+        4 => json!("required"),
+        5 => json!("each_call"),
+        6 => json!({"rule": "required", "unless": [[{"kind": "number", "at": "/amount", "max": 7}]]}),
+        _ => json!({"rule": "each_call", "unless": [
+            [{"kind": "empty_list", "at": "/to"}, {"kind": "empty_list", "at": "/query"}],
+            [{"kind": "email_domain", "at": "/to", "domains": ["customers.example"]}],
+        ]}),
     };
     let mut tool = json!({
         "server": server, "name": name, "args_schema": schema, "limits": limits_json(spec.limits),

@@ -79,7 +79,7 @@ fn a_folder_link_device_or_missing_folder_is_refused() {
 
 #[test]
 fn a_store_of_another_version_is_refused_and_left_as_it_was() {
-    for version in [0, 1, 5, -1, i64::from(i32::MAX)] {
+    for version in [0, 1, 6, -1, i64::from(i32::MAX)] {
         let (_folder, path) = place();
         filled(&path);
         let db = rusqlite::Connection::open(&path).unwrap();
@@ -95,7 +95,7 @@ fn a_refused_store_keeps_its_write_ahead_log() {
     filled(&path);
     let db = rusqlite::Connection::open(&path).unwrap();
     db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
-    db.execute_batch("DELETE FROM spent WHERE keep_until > 62000; PRAGMA user_version = 5").unwrap();
+    db.execute_batch("DELETE FROM spent WHERE keep_until > 62000; PRAGMA user_version = 6").unwrap();
     drop(db);
     let log = path.with_file_name("store.db-wal");
     let before = fs::read(&log).unwrap();
@@ -174,7 +174,7 @@ fn an_empty_file_becomes_a_store() {
     chmod(&path, 0o600);
     let store = SqliteStore::open(&path, at(0)).unwrap();
     assert_eq!(spend(&store, &keys(), "t1"), Ok(()));
-    assert_eq!(count(&store, "PRAGMA user_version"), 4);
+    assert_eq!(count(&store, "PRAGMA user_version"), 5);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn store_of_version_3_keeps_its_id() {
     let store = SqliteStore::open_existing(&path).unwrap();
     assert_eq!(store.id().as_str(), "000102030405060708090a0b0c0d0e0f");
     assert_eq!((store.created(), spend(&store, &keys(), "t1")), (Some(at(0)), Err("APPROVAL_SPENT")));
-    assert_eq!(count(&store, "PRAGMA user_version"), 4);
+    assert_eq!(count(&store, "PRAGMA user_version"), 5);
     let agent = countersign_core::AgentId::new("bot").unwrap();
     assert_eq!(store.alarm_state(&agent, "example.com/log").unwrap(), None);
 }

@@ -1,7 +1,8 @@
 use countersign_approval_token::{
-    DenialReason, MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingDenial, PendingError,
-    PendingState, ProposalSummary, SessionKind,
+    AttestedProposal, DenialReason, MemoryPendingApprovals, PendingApproval, PendingApprovals, PendingDenial,
+    PendingError, PendingState, ProposalSummary, SessionKind, WantedEvidence,
 };
+use countersign_core::{Approvers, EvidenceGap, ImpactClass};
 use proptest::option;
 use proptest::prelude::*;
 
@@ -444,15 +445,232 @@ fn a_reason_is_kept_for_as_long_as_its_denial() {
     assert_eq!(store.find_denied(act.binding(), at(101)).unwrap().unwrap().reason, None);
 }
 
+/// A question that needs both answers.
+fn needs_both(store: &SqliteStore) {
+    store.request(&wanting(waiting("c1", 10, 0, 100), true, 1)).unwrap();
+}
+
+fn waits(store: &SqliteStore, now: u64) -> bool {
+    !store.list(at(now)).unwrap().is_empty()
+}
+
+#[test]
+fn question_with_two_answers_waits_for_both() {
+    for approval_first in [true, false] {
+        let (_folder, store) = store();
+        needs_both(&store);
+        let keys = keys();
+        let approve = || store.approve(&id("c1"), &token(&keys, "t1", 90), at(1)).unwrap();
+        let attest = || store.attest(&id("c1"), &attested(80), at(1)).unwrap();
+        if approval_first {
+            approve()
+        } else {
+            attest()
+        }
+        assert!(waits(&store, 2));
+        if approval_first {
+            attest()
+        } else {
+            approve()
+        }
+        assert!(!waits(&store, 2));
+        let act = waiting("any", 10, 0, 1);
+        let (of_token, _) = store.find_approved(act.binding(), at(2)).unwrap().unwrap();
+        let (of_attestation, _) = store.find_attested(act.binding(), at(2)).unwrap().unwrap();
+        assert_eq!((of_token, of_attestation), (id("c1"), id("c1")));
+        assert_eq!(store.find_attested(act.binding(), at(80)).unwrap(), None);
+        store.mark_used(&id("c1")).unwrap();
+        assert_eq!(store.find_attested(act.binding(), at(2)).unwrap(), None);
+    }
+}
+
+#[test]
+fn answer_of_another_kind_is_refused() {
+    let (_folder, store) = store();
+    store.request(&waiting("c1", 10, 0, 100)).unwrap();
+    store.request(&wanting(waiting("c2", 11, 0, 100), false, 1)).unwrap();
+    assert_eq!(code(store.attest(&id("c1"), &attested(80), at(1))), "PENDING_KIND");
+    assert_eq!(code(store.approve(&id("c2"), &token(&keys(), "t1", 90), at(1))), "PENDING_KIND");
+    store.attest(&id("c2"), &attested(80), at(1)).unwrap();
+    assert_eq!(code(store.attest(&id("c2"), &attested(81), at(1))), "PENDING_DECIDED");
+}
+
+#[test]
+fn attested_question_keeps_its_proposal() {
+    let (_folder, store) = store();
+    needs_both(&store);
+    let size = || store.get(&id("c1")).unwrap().unwrap().0.size();
+    let first = size();
+    store.request(&wanting(waiting("c2", 10, 1, 100), true, 2)).unwrap();
+    assert!(size() > first, "the newest proposal is the one to attest to");
+    store.attest(&id("c1"), &attested(80), at(1)).unwrap();
+    let second = size();
+    store.request(&wanting(waiting("c3", 10, 2, 100), true, 3)).unwrap();
+    assert_eq!(size(), second);
+}
+
+#[test]
+fn question_of_an_ended_session_is_not_attested() {
+    let (_folder, store) = store();
+    store.note_alive(&session_1(), SessionKind::Single, at(0)).unwrap();
+    store.request(&wanting(in_session("c1", 10, "s1", 0, 100), false, 1)).unwrap();
+    store.end_session(&session_1()).unwrap();
+    assert_eq!(code(store.attest(&id("c1"), &attested(80), at(1))), "SESSION_ENDED");
+}
+
+#[test]
+fn denial_removes_an_attestation() {
+    let (_folder, store) = store();
+    needs_both(&store);
+    store.attest(&id("c1"), &attested(80), at(1)).unwrap();
+    store.deny(&id("c1"), &olga()).unwrap();
+    assert_eq!(store.attestation(&id("c1")).unwrap(), None);
+    assert_eq!(code(store.attest(&id("c1"), &attested(80), at(1))), "PENDING_DECIDED");
+}
+
+#[test]
+fn proposals_count_among_the_bytes_of_a_session() {
+    let (_folder, store) = store();
+    let mut asked = 0_u64;
+    while store.request(&wanting(waiting(&format!("c{asked}"), asked, 0, 100), false, 64)).is_ok() {
+        asked += 1;
+    }
+    assert_eq!(asked, 64, "a proposal over its limit is left out");
+    let (_folder, store) = self::store();
+    let big = |n: u64| wanting(waiting(&format!("c{n}"), n, 0, 100), false, 63);
+    assert!((0..64).all(|n| store.request(&big(n)).is_ok()));
+    assert_eq!(code(store.request(&big(64))), "PENDING_FULL");
+}
+
+#[test]
+fn question_waits_until_enough_persons_approved() {
+    let (_folder, store) = store();
+    let memory = MemoryPendingApprovals::new();
+    for store in [&store as &dyn PendingApprovals, &memory] {
+        let pending = waiting("c1", 10, 0, 100).approved_by_several(approvers(2));
+        store.request(&pending).unwrap();
+        let by = |name: &str, id: &str| token_by(&keys(), name, id, 200);
+        let given = || {
+            store.approvals(&id("c1")).unwrap().iter().map(|it| it.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(code(store.approve(&id("c1"), &by("dora", "t0"), at(10))), "PENDING_APPROVER");
+        assert_eq!(code(store.approve(&id("c1"), &by("Ada", "t0"), at(10))), "PENDING_APPROVER");
+        store.approve(&id("c1"), &by("ada", "t1"), at(10)).unwrap();
+        assert_eq!(code(store.approve(&id("c1"), &by("ada", "t2"), at(11))), "PENDING_SAME_APPROVER");
+        assert_eq!(store.list(at(50)).unwrap(), std::slice::from_ref(&pending), "it still waits");
+        assert!(store.find_approved(pending.binding(), at(50)).unwrap().is_none());
+        assert_eq!(given(), [by("ada", "t1").as_str()]);
+        store.approve(&id("c1"), &by("cy", "t3"), at(60)).unwrap();
+        assert!(store.list(at(60)).unwrap().is_empty());
+        assert!(store.find_approved(pending.binding(), at(60)).unwrap().is_some());
+        assert_eq!(given(), [by("ada", "t1").as_str(), by("cy", "t3").as_str()]);
+        assert_eq!(code(store.approve(&id("c1"), &by("bob", "t4"), at(61))), "PENDING_DECIDED");
+        store.mark_used(&id("c1")).unwrap();
+        assert!(given().is_empty());
+    }
+}
+
+#[test]
+fn one_denial_denies_a_half_approved_question() {
+    let (_folder, store) = store();
+    for store in [&store as &dyn PendingApprovals, &MemoryPendingApprovals::new()] {
+        let pending = waiting("c1", 10, 0, 100).approved_by_several(approvers(2));
+        store.request(&pending).unwrap();
+        store.approve(&id("c1"), &token_by(&keys(), "ada", "t1", 200), at(10)).unwrap();
+        store.deny(&id("c1"), &olga()).unwrap();
+        assert!(store.approvals(&id("c1")).unwrap().is_empty());
+        let late = token_by(&keys(), "bob", "t2", 200);
+        assert_eq!(code(store.approve(&id("c1"), &late, at(11))), "PENDING_DECIDED");
+    }
+}
+
+#[test]
+fn expired_approval_is_given_again() {
+    let (_folder, store) = store();
+    for store in [&store as &dyn PendingApprovals, &MemoryPendingApprovals::new()] {
+        store.request(&waiting("c1", 10, 0, 100).approved_by_several(approvers(2))).unwrap();
+        let ada = |id: &str, expires| token_by(&keys(), "ada", id, expires);
+        store.approve(&id("c1"), &ada("t1", 20), at(10)).unwrap();
+        store.approve(&id("c1"), &token_by(&keys(), "bob", "t2", 200), at(20)).unwrap();
+        assert_eq!(store.approvals(&id("c1")).unwrap().len(), 1, "ada's no longer counts");
+        store.approve(&id("c1"), &ada("t3", 90), at(30)).unwrap();
+        let found = store.find_approved(waiting("x", 10, 0, 100).binding(), at(89)).unwrap();
+        assert!(found.is_some());
+        assert!(
+            store.find_approved(waiting("x", 10, 0, 100).binding(), at(90)).unwrap().is_none(),
+            "the first expiry"
+        );
+    }
+}
+
+#[test]
+fn processes_that_answer_at_once_complete_a_question_once() {
+    let (_folder, path) = place();
+    open_at(&path).request(&waiting("c1", 10, 0, 100).approved_by_several(approvers(2))).unwrap();
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let start = |at_store: usize| {
+            let (path, by) = (&path, ["ada", "bob", "cy"][at_store % 3]);
+            scope.spawn(move || {
+                let token = token_by(&keys(), by, &format!("t{at_store}"), 200);
+                open_at(path).approve(&id("c1"), &token, at(10)).map_err(|error| error.code())
+            })
+        };
+        let started: Vec<_> = (0..9).map(start).collect();
+        started.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 2, "{results:?}");
+    let others = results.iter().filter_map(|result| result.err());
+    assert!(
+        others.clone().all(|code| ["PENDING_SAME_APPROVER", "PENDING_DECIDED"].contains(&code)),
+        "{results:?}"
+    );
+    let tokens = open_at(&path).approvals(&id("c1")).unwrap();
+    let by: std::collections::BTreeSet<_> =
+        tokens.iter().filter_map(|token| token.claimed_approver()).collect();
+    assert_eq!((tokens.len(), by.len()), (2, 2));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
-    Request { call: u8, amount: u64, alone: bool, now: u64, ttl: u64, ends: Option<u64> },
-    Approve { call: u8, now: u64, expires: u64 },
-    Deny { call: u8, reason: bool },
-    Alive { named: bool, now: u64 },
+    Request {
+        call: u8,
+        amount: u64,
+        alone: bool,
+        now: u64,
+        ttl: u64,
+        ends: Option<u64>,
+        wants: Option<(bool, u8)>,
+    },
+    Attest {
+        call: u8,
+        now: u64,
+        expires: u64,
+    },
+    Drop {
+        call: u8,
+    },
+    Approve {
+        call: u8,
+        by: u8,
+        now: u64,
+        expires: u64,
+    },
+    Deny {
+        call: u8,
+        reason: bool,
+    },
+    Alive {
+        named: bool,
+        now: u64,
+    },
     End,
-    Used { call: u8 },
-    Find { amount: u64, now: u64 },
+    Used {
+        call: u8,
+    },
+    Find {
+        amount: u64,
+        now: u64,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -461,16 +679,39 @@ fn step() -> impl Strategy<Value = Step> {
     // Some signs of life are so early that the session counts as silent for too long.
     let long = prop_oneof![now.clone(), Just(0), Just(20_000)];
     prop_oneof![
-        4 => (call.clone(), amount.clone(), any::<bool>(), now.clone(), 1_u64..40, option::of(50_u64..120))
-            .prop_map(|(call, amount, alone, now, ttl, ends)| Step::Request { call, amount, alone, now, ttl, ends }),
+        4 => (call.clone(), amount.clone(), any::<bool>(), now.clone(), 1_u64..40, option::of(50_u64..120), wants())
+            .prop_map(|(call, amount, alone, now, ttl, ends, wants)| Step::Request { call, amount, alone, now, ttl, ends, wants }),
         3 => (call.clone(), now.clone(), 1_u64..120)
-            .prop_map(|(call, now, expires)| Step::Approve { call, now, expires }),
+            .prop_map(|(call, now, expires)| Step::Attest { call, now, expires }),
+        1 => call.clone().prop_map(|call| Step::Drop { call }),
+        4 => (call.clone(), 0_u8..4, now.clone(), 1_u64..120)
+            .prop_map(|(call, by, now, expires)| Step::Approve { call, by, now, expires }),
         1 => (call.clone(), any::<bool>()).prop_map(|(call, reason)| Step::Deny { call, reason }),
         1 => (prop::bool::weighted(0.1), long.clone()).prop_map(|(named, now)| Step::Alive { named, now }),
         1 => Just(Step::End),
         1 => call.prop_map(|call| Step::Used { call }),
         3 => (amount, now).prop_map(|(amount, now)| Step::Find { amount, now }),
     ]
+}
+
+/// Whether an approval is wanted beside an attestation, and the kilobytes of the proposal.
+fn wants() -> impl Strategy<Value = Option<(bool, u8)>> {
+    option::of((any::<bool>(), 0_u8..60))
+}
+
+fn wanting(pending: PendingApproval, approval: bool, kilobytes: u8) -> PendingApproval {
+    let proposal = "p".repeat(usize::from(kilobytes) * 1_000);
+    pending
+        .wanting(WantedEvidence::new(EvidenceGap::Evidence, ImpactClass::Money).proposal(&proposal), approval)
+}
+
+fn attested(expires: u64) -> AttestedProposal {
+    AttestedProposal::new("{}", at(expires), "finance", olga()).unwrap()
+}
+
+/// So many of ada, bob and cy.
+fn approvers(needed: u32) -> Approvers {
+    Approvers::new(["ada", "bob", "cy"].map(|name| OperatorId::new(name).unwrap()), needed).unwrap()
 }
 
 fn session_1() -> SessionId {
@@ -486,13 +727,24 @@ fn question(call: &str, amount: u64, alone: bool, now: u64, ttl: u64) -> Pending
 fn take(store: &dyn PendingApprovals, keys: &RunKeys, step: &Step) -> String {
     let name = |call: u8| id(&format!("c{call}"));
     let done = match step {
-        Step::Request { call, amount, alone, now, ttl, ends } => {
+        Step::Attest { call, now, expires } => {
+            store.attest(&name(*call), &attested(*expires), at(*now)).map(|()| String::new())
+        }
+        Step::Drop { call } => store.drop_attestation(&name(*call)).map(|()| String::new()),
+        Step::Request { call, amount, alone, now, ttl, ends, wants } => {
             let pending = question(name(*call).as_str(), *amount, *alone, *now, *ttl);
+            let pending = match wants {
+                Some((approval, kilobytes)) => wanting(pending, *approval, *kilobytes),
+                None => pending,
+            };
+            let needed = u32::try_from(amount % 4).unwrap();
+            let pending = if needed > 0 { pending.approved_by_several(approvers(needed)) } else { pending };
             let ending = ends.map(|end| pending.clone().session_end(at(end)));
             store.request(&ending.unwrap_or(pending)).map(|id| id.to_string())
         }
-        Step::Approve { call, now, expires } => {
-            let token = token(keys, &format!("t{expires}"), *expires);
+        Step::Approve { call, by, now, expires } => {
+            let by = ["ada", "bob", "cy", "dora"][usize::from(*by)];
+            let token = token_by(keys, by, &format!("t{expires}"), *expires);
             store.approve(&name(*call), &token, at(*now)).map(|()| String::new())
         }
         Step::Deny { call, reason } => {
@@ -510,10 +762,20 @@ fn take(store: &dyn PendingApprovals, keys: &RunKeys, step: &Step) -> String {
             let found = acts.each_ref().map(|act| store.find_approved(act.binding(), at(*now)).unwrap());
             let found = found.map(|found| found.map(|(id, token)| (id, token.as_str().to_owned())));
             let denied = acts.map(|act| store.find_denied(act.binding(), at(*now)).unwrap());
-            Ok(format!("{found:?} {denied:?}"))
+            let attested = [true, false].map(|alone| question("any", *amount, alone, 0, 1));
+            let attested = attested.map(|act| store.find_attested(act.binding(), at(*now)).unwrap());
+            Ok(format!("{found:?} {denied:?} {attested:?}"))
         }
     };
     let kept: Vec<_> = (0..6).map(|call| store.get(&name(call)).unwrap()).collect();
+    let kept: Vec<_> =
+        kept.iter().map(|it| it.as_ref().map(|(asked, state)| (asked.size(), asked, state))).collect();
+    let kept = (kept, (0..6).map(|call| store.attestation(&name(call)).unwrap()).collect::<Vec<_>>());
+    let left = (0..6).map(|call| {
+        let tokens = store.approvals(&name(call)).unwrap();
+        tokens.iter().map(|token| token.as_str().to_owned()).collect::<Vec<_>>()
+    });
+    let kept = (kept, left.collect::<Vec<_>>());
     let listed = [0, 20, 40].map(|now| store.list(at(now)).unwrap());
     let ended = [0, 20, 15_010].map(|now| store.list_ended(at(now)).unwrap());
     format!("{:?} {kept:?} {listed:?} {ended:?}", done.map_err(|error: PendingError| error.code()))
@@ -540,5 +802,58 @@ proptest! {
         for step in steps {
             prop_assert_eq!(take(&store, &keys, &step), take(&memory, &keys, &step), "{:?}", step);
         }
+    }
+}
+
+#[test]
+fn edited_arguments_are_kept_with_their_token() {
+    let (_folder, sqlite) = store();
+    let memory = MemoryPendingApprovals::new();
+    let stores: [&dyn PendingApprovals; 2] = [&sqlite, &memory];
+    let edited = args("{\"amount\":4}");
+    for store in stores {
+        for (call, amount) in [("c1", 10), ("c2", 11), ("c3", 12)] {
+            store.request(&waiting(call, amount, 0, 100)).unwrap();
+        }
+        let token = token(&keys(), "t1", 90);
+        let approve = |call, args: &_| store.approve_edited(&id(call), &token, args, at(1));
+        for same in
+            [args("{\"amount\":10}"), args("[1]"), args(&format!("{{\"a\":\"{}\"}}", "x".repeat(256 << 10)))]
+        {
+            assert_eq!(code(approve("c1", &same)), "PENDING_EDIT");
+        }
+        assert!(matches!(store.get(&id("c1")).unwrap().unwrap().1, PendingState::Waiting));
+        approve("c1", &edited).unwrap();
+        assert_eq!(
+            code(approve("c1", &args("{\"amount\":5}"))),
+            "PENDING_DECIDED",
+            "no other edit takes its place"
+        );
+        let (kept, _) = store.get(&id("c1")).unwrap().unwrap();
+        assert_eq!(kept.edited_text(), Some("{\"amount\":4}"));
+        assert_eq!(
+            (kept.edited_digest(), kept.edited_binding().args),
+            (Some(edited.digest()), edited.digest())
+        );
+        let found = store.find_approved(kept.binding(), at(2)).unwrap().unwrap().0;
+        assert_eq!(found, id("c1"), "the question is still about the agent's arguments");
+        store.deny(&id("c1"), &olga()).unwrap();
+        let several = Approvers::new(vec![olga(), OperatorId::new("ada").unwrap()], 2).unwrap();
+        let several = waiting("c4", 13, 0, 100).approved_by_several(several);
+        store.request(&several).unwrap();
+        let token = token_by(&keys(), "olga", "t2", 90);
+        assert_eq!(code(store.approve_edited(&id("c4"), &token, &edited, at(1))), "PENDING_EDIT");
+    }
+}
+
+#[test]
+fn edited_arguments_that_were_changed_in_the_store_are_refused() {
+    let pending = waiting("c1", 10, 0, 100).edited(&args("{\"amount\":4}")).unwrap();
+    let text = serde_json::to_string(&pending).unwrap();
+    assert_eq!(serde_json::from_str::<PendingApproval>(&text).unwrap(), pending);
+    for other in ["{ \\\"amount\\\":4}", "{", "{\\\"amount\\\":4.0}"] {
+        let changed = text.replace("{\\\"amount\\\":4}", other);
+        assert_ne!(changed, text);
+        assert!(serde_json::from_str::<PendingApproval>(&changed).is_err(), "{other}");
     }
 }

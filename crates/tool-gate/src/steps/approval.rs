@@ -4,25 +4,27 @@ use countersign_approval_token::{Approval, ApprovalError, Partial, verify_text};
 use countersign_core::{CallFacts, Timestamp};
 use countersign_registry::{ApprovalRule, RegistryView};
 
-use super::{Deciding, Subject};
-use crate::call::CallDenial;
+use super::{Deciding, GivenApprovals, Subject};
 use crate::code::RejectionCode;
 use crate::plan::HeldStep;
 use crate::rejection::{ApprovalRequest, Refusal};
 use crate::settings::ApprovalSettings;
 
-/// Step 7: is there a valid approval of exactly this call, or of the plan that it is a step of?
+/// Step 7: are there as many valid approvals of exactly this call as it needs, or one of the plan that it is a step of?
 pub(crate) fn check_approval<'d>(
     deciding: &mut Deciding<'d>,
     subject: &Subject<'_>,
-) -> Result<Option<(Approval, &'d ApprovalSettings)>, Refusal> {
-    let Deciding { terms, in_force, view, now, call, findings } = deciding;
+) -> Result<Option<(GivenApprovals, &'d ApprovalSettings)>, Refusal> {
+    let Deciding { terms, view, now, call, findings, .. } = deciding;
     let (facts, settings) = (subject.facts, terms.approvals.as_ref());
-    if let Some(denial) = call.denied.filter(|denial| denial.is_of(settings.map(|_| facts))) {
+    if let Some(denial) = call.denied.filter(|denial| denial.is_of(facts)) {
         findings.note_denial(denial);
         return Err(Refusal::new(RejectionCode::ApprovalDenied, "a person refused it"));
     }
-    match subject.rules.entry().approval() {
+    let rule = subject.rules.entry().approval_of(subject.args, &[]);
+    match rule {
+        // An edited call runs once: without an approval to spend, it could run again.
+        ApprovalRule::NotRequired if call.edited_from.is_some() => {}
         ApprovalRule::NotRequired => return Ok(None),
         ApprovalRule::Required => {
             // why: it was verified and spent at the plan's start, and no step passes under a registry that has revoked
@@ -39,28 +41,47 @@ pub(crate) fn check_approval<'d>(
     let Some(settings) = settings else {
         return Err(Refusal::new(RejectionCode::ApprovalRequired, "this gate takes no approvals"));
     };
+    let approvers = subject.rules.entry().approvers();
+    let mut given = GivenApprovals::default();
     let mut refusal = Refusal::new(RejectionCode::ApprovalRequired, "no approval came with the call");
     for text in call.approvals.iter() {
-        match verify_one(text, settings, settings.verify.partial, facts, view, *now) {
-            Ok(approval) => {
-                findings.note_approval(&approval);
-                return Ok(Some((approval, settings)));
+        let verified = verify_one(text, settings, settings.terms.verify.partial, facts, view, *now);
+        match verified.and_then(|approval| given.add(approval, approvers)) {
+            Ok(true) => {
+                findings.note_approvals(&given);
+                return Ok(Some((given, settings)));
             }
+            Ok(false) => {}
             Err(worse) if refusal.code != RejectionCode::ApprovalExpired => refusal = worse,
             Err(_) => {}
         }
     }
-    let (binding, args) = (facts.clone(), subject.args.clone());
-    let (session_ends, partial) = (in_force.contract.expires(), settings.verify.partial);
+    given.note_missing(approvers, &mut refusal);
+    let takes_grants =
+        rule == ApprovalRule::Required && settings.terms.grants.is_some() && call.edited_from.is_none();
+    if takes_grants && let Some(given) = GivenApprovals::by_grant(settings, facts, subject.args, view, *now) {
+        findings.note_approvals(&given);
+        return Ok(Some((given, settings)));
+    }
     refusal.approval_request =
-        Some(Box::new(ApprovalRequest { binding, args, session_ends, partial, proposal: None }));
+        Some(Box::new(ApprovalRequest { takes_grants, ..ApprovalRequest::of(deciding, subject) }));
     Err(refusal)
 }
 
-impl CallDenial<'_> {
-    /// Returns `true` if the person was asked about this call; `None` if the gate takes no approvals.
-    fn is_of(&self, call: Option<&CallFacts>) -> bool {
-        self.asked.is_none_or(|asked| call.is_some_and(|call| call.act() == asked.act()))
+impl ApprovalRequest {
+    /// Asks for an approval of this call.
+    pub(crate) fn of(deciding: &Deciding<'_>, subject: &Subject<'_>) -> Self {
+        Self {
+            binding: subject.facts.clone(),
+            args: subject.args.clone(),
+            session_ends: deciding.in_force.contract.expires(),
+            partial: deciding.terms.approvals.as_ref().map_or(Partial::Refuse, |it| it.terms.verify.partial),
+            proposal: None,
+            takes_grants: false,
+            needs_approval: true,
+            evidence: None,
+            approvers: subject.rules.entry().approvers().cloned().map(Box::new),
+        }
     }
 }
 
@@ -73,13 +94,13 @@ pub(crate) fn verify_one(
     now: Timestamp,
 ) -> Result<Approval, Refusal> {
     let invalid = |reason| Refusal::new(RejectionCode::ApprovalInvalid, reason);
-    let approval = verify_text(text, &settings.keys, binding, now, &settings.verify.partial(partial))
+    let approval = verify_text(text, &settings.keys, binding, now, &settings.terms.verify.partial(partial))
         .map_err(|error| match error {
-            ApprovalError::Expired => Refusal::new(RejectionCode::ApprovalExpired, error.reason()),
-            ApprovalError::Invalid { reason: "shape" } => invalid("not a token"),
-            ApprovalError::Invalid { reason } => invalid(reason),
-            _ => invalid("other"),
-        })?;
+        ApprovalError::Expired => Refusal::new(RejectionCode::ApprovalExpired, error.reason()),
+        ApprovalError::Invalid { reason: "shape" } => invalid("not a token"),
+        ApprovalError::Invalid { reason } => invalid(reason),
+        _ => invalid("other"),
+    })?;
     if view.is_key_revoked(approval.key_id()) {
         return Err(invalid("the key is revoked"));
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use countersign_action_proposal::{
     ActionProposal, ProposalError, ProposalVerifier, ProposedCall, VerifiedEvidence, VerifiedProposal,
 };
-use countersign_core::{Clock, ImpactClass, KeyId};
+use countersign_core::{Clock, EvidenceGap, ImpactClass, KeyId};
 use countersign_keys::VerifyingKey;
 use countersign_registry::{EvidenceRule, RegistryView, ToolRules};
 
@@ -43,17 +43,12 @@ pub(crate) fn check_evidence<'d>(
         }
         return Ok(CheckedEvidence { impact: of_registry, proposal: None });
     };
-    let by_policy = settings.verifier.policy().impact_of(subject.facts.tool.name().as_str());
-    let impact = by_policy.map_or(of_registry, |impact| impact.max(of_registry));
+    let impact = operator_impact(settings, subject);
     if impact > of_registry {
         deciding.findings.note_effective_impact(impact);
     }
     let Some(json) = subject.proposal else {
-        // A policy that requires a proposal for one impact need not require it for a stricter one, so each impact is
-        // checked.
-        let mut impacts = std::iter::once(of_registry).chain(by_policy);
-        let is_required = impacts.any(|impact| settings.verifier.requires_proposal(impact));
-        came_without_proposal(subject.rules, is_required)?;
+        needs_no_proposal(settings, subject)?;
         return Ok(CheckedEvidence { impact, proposal: None });
     };
     // why: evidence is read and signatures are verified even for a worthless proposal.
@@ -68,6 +63,24 @@ pub(crate) fn check_evidence<'d>(
     deciding.findings.note_verified(&verified);
     check_not_revoked(&verified, &settings.verifier, deciding.view)?;
     Ok(CheckedEvidence { impact: impact.max(verified.impact()), proposal: Some((verified, settings)) })
+}
+
+fn policy_impact(settings: &ProposalSettings, subject: &Subject<'_>) -> Option<ImpactClass> {
+    settings.verifier.policy().impact_of(subject.facts.tool.name().as_str())
+}
+
+/// Strictest impact that the operator states.
+pub(crate) fn operator_impact(settings: &ProposalSettings, subject: &Subject<'_>) -> ImpactClass {
+    let of_registry = subject.rules.entry().impact();
+    policy_impact(settings, subject).map_or(of_registry, |impact| impact.max(of_registry))
+}
+
+/// Refuses a call without a proposal if one is required.
+pub(crate) fn needs_no_proposal(settings: &ProposalSettings, subject: &Subject<'_>) -> Result<(), Refusal> {
+    // A policy that requires a proposal for one impact need not require it for a stricter one, so each impact is checked.
+    let of_registry = subject.rules.entry().impact();
+    let mut impacts = std::iter::once(of_registry).chain(policy_impact(settings, subject));
+    came_without_proposal(subject.rules, impacts.any(|impact| settings.verifier.requires_proposal(impact)))
 }
 
 /// Returns `true` if the tool's rule requires evidence whatever the impact.
@@ -92,17 +105,18 @@ pub fn takes_no_proposals(rules: &ToolRules) -> Result<(), Refusal> {
 /// [`Refusal`] if policy or rule require one.
 pub fn came_without_proposal(rules: &ToolRules, is_required: bool) -> Result<(), Refusal> {
     if is_required || requires_evidence(rules) {
-        return Err(Refusal::new(RejectionCode::PicInvalidRequest, NO_PROPOSAL));
+        let refusal = Refusal::new(RejectionCode::PicInvalidRequest, NO_PROPOSAL);
+        return Err(refusal.lacking(Some(EvidenceGap::Proposal)));
     }
     Ok(())
 }
 
 fn refused(error: &ProposalError) -> Refusal {
-    Refusal::new(error.code().into(), error.detail())
+    Refusal::new(error.code().into(), error.detail()).lacking(error.gap())
 }
 
 /// Verifies the proposal against the call as the gate knows it.
-pub(super) fn verify(
+pub(crate) fn verify(
     settings: &ProposalSettings,
     proposal: ActionProposal,
     subject: &Subject<'_>,
@@ -117,7 +131,10 @@ pub(super) fn verify(
 
 /// Looks up signers and endorsers among the revoked keys of this decision's registry: the verifier is older than it. A key
 /// can be revoked by its id in the keyring, too.
-pub(super) fn check_not_revoked(
+///
+/// # Errors
+/// [`Refusal`] if the registry revokes one of these keys.
+pub fn check_not_revoked(
     verified: &VerifiedProposal,
     verifier: &ProposalVerifier,
     view: &RegistryView,

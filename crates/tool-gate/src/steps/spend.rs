@@ -6,13 +6,15 @@ use countersign_action_proposal::{ProposalSpendError, SpentProposal, VerifiedPro
 use countersign_approval_token::{Approval, SpentApproval};
 use countersign_core::{Clock, ImpactClass, SpendError, Timestamp};
 
-use super::Subject;
+use super::{GivenApprovals, Subject};
 use crate::code::RejectionCode;
 use crate::findings::Findings;
 use crate::rejection::{Refusal, UsedUp};
 use crate::settings::{ApprovalSettings, ProposalSettings};
 use crate::terms::GateTerms;
-use crate::user_check::CheckedCall;
+
+/// Codes for an approval that was spent before, and for an expired one.
+const APPROVAL_CODES: [RejectionCode; 2] = [RejectionCode::ApprovalSpent, RejectionCode::ApprovalExpired];
 
 /// Step 9: do the embedder's own checks agree?
 pub(crate) fn check_user_checks(
@@ -20,13 +22,7 @@ pub(crate) fn check_user_checks(
     subject: &Subject<'_>,
     impact: ImpactClass,
 ) -> Result<(), Refusal> {
-    let checked = CheckedCall {
-        facts: subject.facts,
-        args: subject.args,
-        impact,
-        agent: &terms.agent,
-        session: &terms.session,
-    };
+    let checked = subject.checked(terms, impact);
     for (name, check) in &terms.checks {
         match catch_unwind(AssertUnwindSafe(|| check.check(&checked))) {
             Ok(Ok(())) => {}
@@ -50,10 +46,10 @@ pub(crate) fn spend(
     clock: &dyn Clock,
     now: Option<Timestamp>,
     proposal: Option<(VerifiedProposal, &ProposalSettings)>,
-    approval: Option<(Approval, &ApprovalSettings)>,
+    approvals: Option<(GivenApprovals, &ApprovalSettings)>,
     findings: &mut Findings,
 ) -> Result<(Option<SpentProposal>, Option<SpentApproval>), Refusal> {
-    if proposal.is_none() && approval.is_none() {
+    if proposal.is_none() && approvals.is_none() {
         return Ok((None, None));
     }
     let read = || clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"));
@@ -81,12 +77,33 @@ pub(crate) fn spend(
         }
     };
     findings.used = UsedUp::of(None, proposal.as_ref());
-    let approval = match approval {
+    let approval = match approvals {
         None => None,
-        Some((approval, settings)) => Some(spend_approval(approval, settings, now)?),
+        Some((approvals, settings)) => spend_all(approvals, settings, now, &mut findings.used)?,
     };
-    findings.used = UsedUp::of(approval.as_ref(), proposal.as_ref());
+    findings.grant_use = approval.as_ref().and_then(SpentApproval::grant_use);
     Ok((proposal, approval))
+}
+
+/// Spends each approval and returns the first. If a later one cannot be spent, the call is refused, and the earlier ones
+/// stay spent.
+fn spend_all(
+    approvals: GivenApprovals,
+    settings: &ApprovalSettings,
+    now: Timestamp,
+    used: &mut UsedUp,
+) -> Result<Option<SpentApproval>, Refusal> {
+    // An approval that has expired costs no other one.
+    if approvals.iter().any(|approval| now >= approval.expires()) {
+        return Err(spend_refusal(&SpendError::Expired, "approval", APPROVAL_CODES));
+    }
+    let mut first = None;
+    for approval in approvals.into_all() {
+        let spent = spend_approval(approval, settings, now)?;
+        used.approval = true;
+        first.get_or_insert(spent);
+    }
+    Ok(first)
 }
 
 pub(crate) fn spend_approval(
@@ -94,10 +111,9 @@ pub(crate) fn spend_approval(
     settings: &ApprovalSettings,
     now: Timestamp,
 ) -> Result<SpentApproval, Refusal> {
-    let codes = [RejectionCode::ApprovalSpent, RejectionCode::ApprovalExpired];
     approval
-        .spend(&*settings.spent, now, settings.verify.skew)
-        .map_err(|error| spend_refusal(&error, "approval", codes))
+        .spend(&*settings.spent, now, settings.terms.verify.skew)
+        .map_err(|error| spend_refusal(&error, "approval", APPROVAL_CODES))
 }
 
 /// Refusal of step 10, with a code for a token spent before and a code for an expired one.

@@ -30,7 +30,7 @@ impl Quarantines for Late {
         let said = self.says.lock().clone();
         if let Some(row) = self.meanwhile.lock().take() {
             for _ in 0..9 {
-                row.count(start(), Some(RejectionCode::ArgsSchema), None);
+                row.count(start(), (Some(RejectionCode::ArgsSchema), false), None);
             }
         }
         Ok(Some(said))

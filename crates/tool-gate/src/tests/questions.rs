@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::proposal_world::wire;
 use super::world::*;
 use crate::RejectionCode::*;
 use crate::*;
@@ -87,4 +88,40 @@ fn nothing_is_asked_beyond_the_rate_of_refusals() {
         assert_eq!(gate.check_asking(&refund("c"), &desk).unwrap_err().code(), ApprovalRequired);
     }
     assert_eq!(*desk.1.borrow(), ["file", "file"]);
+}
+
+/// A desk that also asks for attestations.
+#[derive(Debug)]
+struct EvidenceDesk;
+
+impl ApprovalDesk for EvidenceDesk {
+    fn file(&self, _: &ApprovalRequest) -> Result<(), NotFiled> {
+        Ok(())
+    }
+
+    fn takes_evidence(&self) -> bool {
+        true
+    }
+
+    fn withdraw(&self, _: &ApprovalRequest) {}
+}
+
+#[test]
+fn call_that_waits_for_evidence_feeds_no_alarm() {
+    let (waiting, refused) = (World::new(), World::new());
+    let (asking, alone) = (waiting.proving().open().unwrap(), refused.proving().open().unwrap());
+    for number in 0..300 {
+        let id = format!("c{number}");
+        let no = asking.check_asking(&wire(&id), &EvidenceDesk).unwrap_err();
+        assert_eq!(Some(no.code()), code(&alone, &wire(&id)), "the same code");
+    }
+    let raised = |world: &World| {
+        let mut alarm = ReplayedAlarm::new(AlarmRule::default());
+        let entries = world.sink.latest();
+        entries.iter().map(|(_, entry)| alarm.replay(entry)).any(|state| state == AlarmState::Raised)
+    };
+    assert!(last_decision(&waiting).waits && !last_decision(&refused).waits);
+    assert_eq!((raised(&waiting), raised(&refused)), (false, true));
+    let state = |gate: &ToolGate| gate.stats().snapshot().agents.first().map(|agent| agent.alarm);
+    assert_ne!(state(&asking), state(&alone), "the gate's own alarm agrees");
 }

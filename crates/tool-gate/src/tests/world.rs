@@ -85,7 +85,11 @@ pub(super) fn draft(version: u64, revoked: &str) -> String {
 pub(super) const NONE_REVOKED: &str = r#"{"agents": [], "keys": [], "snapshots": []}"#;
 
 pub(super) fn sign(version: u64, revoked: &str, ttl: Millis) -> Vec<u8> {
-    let draft = RegistryDraft::from_json(draft(version, revoked).as_bytes()).unwrap();
+    sign_draft(&draft(version, revoked), ttl)
+}
+
+fn sign_draft(draft: &str, ttl: Millis) -> Vec<u8> {
+    let draft = RegistryDraft::from_json(draft.as_bytes()).unwrap();
     let operator = SigningKey::from_seed([7; 32]);
     let expires = start().checked_add(ttl).unwrap();
     draft.sign(start(), expires, &[&operator]).unwrap().to_json().into_bytes()
@@ -93,8 +97,13 @@ pub(super) fn sign(version: u64, revoked: &str, ttl: Millis) -> Vec<u8> {
 
 impl World {
     pub(super) fn new() -> Self {
+        Self::of_draft(&draft(1, NONE_REVOKED))
+    }
+
+    /// A world with the registry of this draft. Its agent is `support-bot`.
+    pub(super) fn of_draft(draft: &str) -> Self {
         let root = TrustRoot::new(1, 1, vec![SigningKey::from_seed([7; 32]).verifying_key()]).unwrap();
-        let bytes = sign(1, NONE_REVOKED, Millis::from_secs(86_400));
+        let bytes = sign_draft(draft, Millis::from_secs(86_400));
         let marks = Arc::new(MemoryHighWater::new());
         let registry =
             CapabilityRegistry::load(&bytes, &root, marks, LoadOptions::default(), start()).unwrap();

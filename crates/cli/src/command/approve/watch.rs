@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use countersign_approval_token::{DenialReason, PendingApproval, PendingApprovals as _};
 use countersign_core::{CallId, OperatorId};
-use countersign_host::config_file::{ApprovalPart, ConfigFile};
+use countersign_host::config_file::ConfigFile;
+use countersign_host::questions::{QuestionQueue, describe, question};
 
-use super::answer::{Answering, open_existing};
-use super::shown::{describe, goal_of, question};
+use super::editor::edit_text;
+use super::{Answering, attest_line};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, ask_at_terminal, note, reporter};
 use crate::time::now;
@@ -19,13 +20,17 @@ use crate::time::now;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Answers accepted at the prompt.
-const CHOICES: &str = "[y: approve, n: deny, s: skip, q: quit]";
+const CHOICES: &str = "[y: approve, n: deny, e: edit, s: skip, q: quit]";
+
+/// Those for a call that waits for an attestation alone.
+const ATTEST_CHOICES: &str = "[n: deny, s: skip, q: quit]";
 
 /// What the person typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TypedKey {
     Yes,
     No,
+    Edit,
     Skip,
     Quit,
     /// Anything else: the question is asked again.
@@ -38,6 +43,7 @@ impl TypedKey {
         match line.trim().to_ascii_lowercase().as_str() {
             "y" | "yes" => Self::Yes,
             "n" | "no" => Self::No,
+            "e" | "edit" => Self::Edit,
             "s" | "skip" => Self::Skip,
             "q" | "quit" => Self::Quit,
             "" if line.is_empty() => Self::Quit,
@@ -47,30 +53,38 @@ impl TypedKey {
 }
 
 /// Asks about each waiting call or plan until the person quits. A skipped one is not asked about again.
-pub(super) fn watch(
-    out: &mut Output,
-    config: &ConfigFile,
-    approval: &ApprovalPart,
-    approver: &OperatorId,
-) -> Result<Exit, Failure> {
+pub(super) fn watch(out: &mut Output, config: &ConfigFile, approver: &OperatorId) -> Result<Exit, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new("NOT_A_TERMINAL", "--watch asks at a terminal"));
     }
     note("asks about each call that waits; Ctrl-C ends it");
     let mut skipped = BTreeSet::new();
     loop {
-        let Some(pending) = next(approval, &skipped)? else {
+        // Before the first call the store is missing.
+        let queue = QuestionQueue::open(config)?;
+        let next = queue.as_ref().map(|queue| next(queue, approver, &skipped)).transpose()?.flatten();
+        let Some((queue, pending)) = queue.as_ref().zip(next) else {
             thread::sleep(LOOK);
             continue;
         };
-        match ask(config, &pending)? {
+        let lacks_approval = queue.lacks_approval(pending.id())?;
+        match ask(queue, &pending, lacks_approval)? {
+            TypedKey::Yes | TypedKey::Edit if !lacks_approval => {}
             TypedKey::Quit => return Ok(Exit::Done),
             TypedKey::Unknown => {}
+            TypedKey::Edit => {
+                // The question stays open: it is asked again unless the edited call was approved.
+                if let Err(failure) = edit(out, queue, &pending, approver) {
+                    note(&format!("error {}: {}", failure.code(), failure.line()));
+                }
+                out.flush()?;
+            }
             TypedKey::Skip => {
                 skipped.insert(pending.id().clone());
             }
             key @ (TypedKey::Yes | TypedKey::No) => {
-                if let Err(failure) = answer(out, config, approval, approver, &pending, key) {
+                let answering = Answering { queue, pending: &pending, approver };
+                if let Err(failure) = answer(out, &answering, key) {
                     // Another approver was faster, or the question expired meanwhile.
                     note(&format!("error {}: {}", failure.code(), failure.line()));
                     skipped.insert(pending.id().clone());
@@ -81,41 +95,76 @@ pub(super) fn watch(
     }
 }
 
-/// The oldest question that waits and was not skipped. Before the first call the store is missing.
-fn next(approval: &ApprovalPart, skipped: &BTreeSet<CallId>) -> Result<Option<PendingApproval>, Failure> {
-    if !approval.store.exists() {
-        return Ok(None);
+/// The oldest question that this approver can answer and that was not skipped. One that waits for an attestation can be denied.
+fn next(
+    queue: &QuestionQueue<'_>,
+    approver: &OperatorId,
+    skipped: &BTreeSet<CallId>,
+) -> Result<Option<PendingApproval>, Failure> {
+    for pending in queue.store().list(now()?)? {
+        if skipped.contains(pending.id()) {
+            continue;
+        }
+        if !queue.lacks_approval(pending.id())? {
+            return Ok(Some(pending));
+        }
+        match queue.check_approver(&pending, approver) {
+            Ok(()) => return Ok(Some(pending)),
+            Err(error) if ["PENDING_APPROVER", "PENDING_SAME_APPROVER"].contains(&error.code()) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
-    let waiting = open_existing(approval)?.list(now()?)?;
-    Ok(waiting.into_iter().find(|pending| !skipped.contains(pending.id())))
+    Ok(None)
 }
 
 /// Rings the bell and shows the question.
-fn ask(config: &ConfigFile, pending: &PendingApproval) -> Result<TypedKey, Failure> {
-    let goal = goal_of(config, pending.binding());
-    let text = format!("\n\x07{}\n{} {CHOICES} ", describe(pending, goal.as_deref()), question(pending));
-    Ok(TypedKey::of(&ask_at_terminal(&text)?))
+fn ask(
+    queue: &QuestionQueue<'_>,
+    pending: &PendingApproval,
+    lacks_approval: bool,
+) -> Result<TypedKey, Failure> {
+    let shown = describe(pending, queue.goal(pending.binding()).as_deref());
+    let asked = if lacks_approval {
+        format!("{} {CHOICES}", question(pending))
+    } else {
+        let id = queue.store().short_id(pending.id(), now()?)?;
+        format!("It waits for evidence. To attest to it: {}. {ATTEST_CHOICES}", attest_line(&id))
+    };
+    Ok(TypedKey::of(&ask_at_terminal(&format!("\n\x07{shown}\n{asked} "))?))
 }
 
-fn answer(
+/// Opens the arguments in an editor, shows the edited call, and asks for its approval.
+fn edit(
     out: &mut Output,
-    config: &ConfigFile,
-    approval: &ApprovalPart,
-    approver: &OperatorId,
+    queue: &QuestionQueue<'_>,
     pending: &PendingApproval,
-    key: TypedKey,
+    approver: &OperatorId,
 ) -> Result<(), Failure> {
-    let store = open_existing(approval)?;
-    let answering = Answering { approval, store: &store, approver };
-    if key == TypedKey::Yes {
-        let record = config.answer_record(now()?, &reporter())?;
-        return answering.approve(out, pending, record).map(drop);
+    let edited = queue.edit(pending, &edit_text(pending.args())?)?;
+    let shown = describe(&edited, queue.goal(edited.binding()).as_deref());
+    let asked = format!("\n{shown}\n{} [y: approve, anything else: back] ", question(&edited));
+    if TypedKey::of(&ask_at_terminal(&asked)?) == TypedKey::Yes {
+        let answering = Answering { queue, pending: &edited, approver };
+        answering.approve(out, queue.answer_record(&reporter())?)?;
     }
-    let reason = ask_at_terminal("reason, which the agent reads (empty for none): ")?;
-    let reason = Some(reason.trim()).filter(|reason| !reason.is_empty());
-    let reason = reason.map(DenialReason::new).transpose()?;
-    let record = config.answer_record(now()?, &reporter())?;
-    answering.deny(out, pending, reason.as_ref(), record, Exit::Done).map(drop)
+    Ok(())
+}
+
+fn answer(out: &mut Output, answering: &Answering<'_>, key: TypedKey) -> Result<(), Failure> {
+    if key == TypedKey::Yes {
+        let record = answering.queue.answer_record(&reporter())?;
+        return answering.approve(out, record).map(drop);
+    }
+    let reason = loop {
+        let typed = ask_at_terminal("reason, which the agent reads (empty for none): ")?;
+        match Some(typed.trim()).filter(|typed| !typed.is_empty()).map(DenialReason::new).transpose() {
+            Ok(reason) => break reason,
+            // The question stays: the reason can be typed anew.
+            Err(error) => note(&format!("error {}: {error}", error.code())),
+        }
+    };
+    let record = answering.queue.answer_record(&reporter())?;
+    answering.deny(out, reason.as_ref(), record, Exit::Done).map(drop)
 }
 
 #[cfg(test)]
@@ -128,6 +177,7 @@ mod tests {
             ("y\n", TypedKey::Yes),
             (" No \r\n", TypedKey::No),
             ("s\n", TypedKey::Skip),
+            ("e\n", TypedKey::Edit),
             ("QUIT\n", TypedKey::Quit),
             ("", TypedKey::Quit),
             ("\n", TypedKey::Unknown),

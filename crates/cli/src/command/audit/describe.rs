@@ -137,6 +137,9 @@ fn answer(r: &AnswerRecord) -> String {
     let verdict = match r.verdict {
         AnswerVerdict::Approved => "approved",
         AnswerVerdict::Denied => "denied",
+        AnswerVerdict::Granted => "granted",
+        AnswerVerdict::Revoked => "grant revoked",
+        AnswerVerdict::Attested => "attested to",
         _ => "answered",
     };
     let until = r.expires.map(|expires| format!(" until {expires}")).unwrap_or_default();
@@ -144,7 +147,15 @@ fn answer(r: &AnswerRecord) -> String {
     let session = r.session.as_ref().map(|session| format!("; session {}", shown_id(session.as_str())));
     let plan = r.plan.as_ref().map(|plan| format!("; plan {plan}"));
     let token = r.approval.as_ref().map(|token| format!("; token {}", shown_id(token.as_str())));
-    let rest: String = [agent, session, plan, token].into_iter().flatten().collect();
+    let edited = r.edited_to.map(|digest| format!("; edited to arguments {digest}"));
+    let uses = r.uses.map(|uses| format!("; {uses} uses"));
+    let conditions = r.conditions.as_ref().map(|text| format!("; where {}", quoted(text)));
+    let attestation = r.attestation.as_ref().map(|digest| format!("; attestation {digest}"));
+    let key = r.key.as_ref().map(|key| format!(" signed by {}", shown_name(key)));
+    let rest: String = [edited, agent, session, plan, token, uses, conditions, attestation, key]
+        .into_iter()
+        .flatten()
+        .collect();
     format!(
         "answer   {} {} {verdict} by {}{until}{}; arguments {}{rest}",
         shown_name(&r.call_id),
@@ -161,7 +172,9 @@ fn session(r: &SessionRecord) -> String {
         None => {
             let narrowed = if r.narrowed { " (narrowed)" } else { "" };
             let renewed = if r.renewed { "renewed with " } else { "" };
-            format!("{renewed}{} tools{narrowed} until {}", r.tools.len(), r.expires)
+            let observed =
+                r.observe_until.map(|until| format!(", observed until {until}")).unwrap_or_default();
+            format!("{renewed}{} tools{narrowed} until {}{observed}", r.tools.len(), r.expires)
         }
     };
     let ancestors: Vec<_> = r.ancestors.iter().map(|agent| shown_id(agent.as_str())).collect();
@@ -189,6 +202,12 @@ fn claims(record: &ClaimsRecord) -> String {
     if names.is_empty() { String::new() } else { format!("; claimed otherwise: {}", names.join(", ")) }
 }
 
+/// Lists the codes that observe mode overlooked.
+pub(super) fn overlooked(codes: &[Escaped<64>]) -> String {
+    let codes: Vec<_> = codes.iter().map(|code| shown_name(code).to_string()).collect();
+    if codes.is_empty() { String::new() } else { format!(", without {}", codes.join(", ")) }
+}
+
 fn decision(r: &CallRecord) -> String {
     let verdict = match (&r.verdict, &r.code) {
         (Verdict::Accept, _) => "accept".to_owned(),
@@ -198,16 +217,24 @@ fn decision(r: &CallRecord) -> String {
     let reason = because(r.reason.as_ref());
     let step = r.plan_step.map(|step| format!(" (step {step} of the plan)")).unwrap_or_default();
     let no_call = if r.about_plan { " (no call)" } else { "" };
+    let waits = if r.waits { " (waits for evidence)" } else { "" };
     let denied = r.denied_by.as_ref().map(|by| format!(" ({})", shown_name(by))).unwrap_or_default();
-    let approved = r.approver.as_ref().map(|by| format!(" (approved by {})", shown_id(by.as_str())));
-    let approved = approved.unwrap_or_default();
+    let others = r.co_approvals.iter().map(|other| &other.approver);
+    let approvers: Vec<_> = r.approver.iter().chain(others).map(|by| shown_id(by.as_str())).collect();
+    let approved =
+        if approvers.is_empty() { String::new() } else { format!(" (approved by {})", approvers.join(", ")) };
+    let edited =
+        r.edited_from.map(|asked| format!(" (edited, asked for arguments {asked})")).unwrap_or_default();
+    let observed =
+        r.observed.as_deref().map(|codes| format!(" (observed{})", overlooked(codes))).unwrap_or_default();
+    let grant_use = r.grant_use.map(|number| format!(" (use {number} of a grant)")).unwrap_or_default();
     let backing = r.proposal.as_deref().map(backing).unwrap_or_default();
     let trace = r.trace.as_ref().map(|trace| format!("; trace {}", shown_name(trace)));
     let trace = trace.unwrap_or_default();
     let values: String =
         r.values.iter().map(|one| format!("; {}={}", pointer(&one.pointer), shown(&one.value))).collect();
     format!(
-        "decision {} {} {}{step}{no_call} {verdict}{reason}{denied}{approved}{backing}{trace}{values}",
+        "decision {} {} {}{step}{no_call} {verdict}{observed}{waits}{reason}{denied}{approved}{edited}{grant_use}{backing}{trace}{values}",
         shown_id(r.agent.as_str()),
         shown_name(&r.call_id),
         shown_tool(&r.tool),

@@ -1,7 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,6 +9,7 @@ use countersign_audit_log::{
     LogSummary, key_of_log, list_logs, verify_log,
 };
 use countersign_host::entries::Logs;
+use countersign_host::receipt::make_durable;
 use countersign_host::states::side_rebuilt;
 use countersign_tlog::note::VerifierKeyError;
 
@@ -426,37 +425,4 @@ impl KeySource {
         text.and_then(|text| text.strip_suffix('\n').unwrap_or(text).parse())
             .map_err(|error| Failure::from(error).about(path.display()))
     }
-}
-
-/// Syncs the segments of a log that was read. Their writer may not have synced them yet.
-fn make_durable(folder: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
-        // Opening a FIFO would block until its writer opens it.
-        if path.extension().is_some_and(|kind| kind == "jsonl") && entry.file_type()?.is_file() {
-            open_to_sync(&path)?.sync_all()?;
-        }
-    }
-    sync_folder(folder)
-}
-
-#[cfg(unix)]
-fn open_to_sync(path: &Path) -> io::Result<File> {
-    File::open(path)
-}
-
-#[cfg(unix)]
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn open_to_sync(path: &Path) -> io::Result<File> {
-    File::options().write(true).open(path)
-}
-
-#[cfg(not(unix))]
-const fn sync_folder(_: &Path) -> io::Result<()> {
-    Ok(())
 }

@@ -269,6 +269,12 @@ fn details(out: &mut Output, call: &CallRecord) -> Result<(), Failure> {
             out.line(&format!("  {what:<10} {value}"))?;
         }
     }
+    if let Some(observed) = &call.observed {
+        out.line(&format!("  {:<10} yes{}", "observed", super::describe::overlooked(observed)))?;
+    }
+    for other in &call.co_approvals {
+        out.line(&format!("  {:<10} {} {}", "and", other.approval, other.approver))?;
+    }
     for piece in proposal.into_iter().flat_map(|proposal| proposal.evidence()) {
         out.line(&format!("  {:<10} {} {}", "evidence", piece.digest, piece.id))?;
     }

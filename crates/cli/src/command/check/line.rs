@@ -12,7 +12,8 @@ pub(crate) struct CallLine<'a> {
     pub(crate) tool: &'a str,
     pub(crate) args: CallArgs,
     pub(crate) ask: Option<&'a str>,
-    pub(crate) approval: Option<&'a str>,
+    /// Approval tokens: several if the tool needs several approvals.
+    pub(crate) approvals: Vec<&'a str>,
     pub(crate) proposal: Option<Canonical>,
     pub(crate) plan_step: Option<u64>,
 }
@@ -38,6 +39,9 @@ impl<'a> CallLine<'a> {
             match name {
                 "args" | "proposal" => {}
                 "call_id" | "server" | "tool" | "ask" | "approval" if member.kind() == Kind::String => {}
+                "approval"
+                    if member.elements().all(|token| token.kind() == Kind::String)
+                        && member.kind() == Kind::Array => {}
                 "call_id" | "server" | "tool" | "ask" | "approval" => {
                     return Err(bad("a member of the line is not a string"));
                 }
@@ -53,6 +57,8 @@ impl<'a> CallLine<'a> {
             }
         }
         let text = |name| value.get(name).and_then(ValueRef::as_str);
+        let several = value.get("approval").into_iter().flat_map(ValueRef::elements);
+        let tokens = text("approval").into_iter().chain(several.filter_map(ValueRef::as_str));
         let args = value.get("args").ok_or_else(|| bad("the line has no args"))?;
         Ok(Self {
             call_id: call_id.ok_or_else(|| bad("the line has no call_id"))?,
@@ -60,7 +66,7 @@ impl<'a> CallLine<'a> {
             tool: text("tool").ok_or_else(|| bad("the line has no tool"))?,
             args: CallArgs::new(line.subtree(args)),
             ask: text("ask"),
-            approval: text("approval"),
+            approvals: tokens.collect(),
             proposal: value.get("proposal").map(|proposal| line.subtree(proposal)),
             plan_step: value.get("plan_step").and_then(ValueRef::as_u64),
         })

@@ -1,5 +1,4 @@
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,9 +9,9 @@ use countersign_mcp::{CallIdError, Gateway, GatewayEnd, GatewayError, GatewayNot
 
 use super::plans::{FirstPlan, PlanFlags, failure, first_plan};
 use super::settings::gateway_settings;
+use crate::config_args::ConfigArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, note, reporter, watch_signals};
-use countersign_host::config_file::ConfigFile;
 use countersign_host::interrupt::DRAIN;
 use countersign_host::random;
 use countersign_host::server::Server;
@@ -21,9 +20,8 @@ use countersign_host::signals::AgentWatch;
 
 #[derive(Debug, Args)]
 pub(crate) struct McpRunArgs {
-    /// The gateway's configuration.
-    #[arg(long, value_name = "FILE")]
-    config: PathBuf,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Id of the session instead of a new one: an approval that was given before the start binds it.
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
@@ -37,7 +35,10 @@ pub(crate) struct McpRunArgs {
 impl McpRunArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         out.leave_to_protocol();
-        let config = ConfigFile::read(&self.config)?;
+        if !self.config.is_given() {
+            return Err(Failure::usage("configuration missing: give --config or --profile"));
+        }
+        let config = self.config.read()?;
         let mut plans = config.plans().clone();
         self.plan.override_settings(&mut plans);
         config.check_plans(&plans, self.session.as_ref())?;
@@ -48,7 +49,7 @@ impl McpRunArgs {
         let prepared = config.config(session, &plans)?.prepare(&reporter)?;
         let renewal = config.renews().then(|| prepared.renewal());
         let first = first_plan(&plans, &prepared, &config.server.name)?;
-        let notifier = config.approval.as_ref().map(|approval| approval.notifier(&reporter)).transpose()?;
+        let notices = config.notices(&reporter)?;
         let interrupt = watch_signals()?;
         let mut server = Server::start(&self.server, &interrupt)?;
         exports.begin(prepared.registry())?;
@@ -72,9 +73,7 @@ impl McpRunArgs {
             Box::new(move || watching.look()),
         )
         .notices(|notice| note(&format!("warning {}: {notice}", notice.code())));
-        if let Some(notifier) = notifier.flatten() {
-            gateway = gateway.questions(move |question, short| notifier.notify(question, short));
-        }
+        gateway = gateway.questions(move |question, short| notices.notify(question, short));
         if let Some(renewal) = renewal {
             gateway = gateway.renewal(move |now| {
                 renewal(now).map_err(|failure| {

@@ -1,9 +1,9 @@
 //! The gateway's settings, from the configuration.
 
-use countersign_host::config_file::{ConfigFile, LimitsPart};
+use countersign_host::config_file::{Announce, ConfigFile, LimitsPart};
 use countersign_host::plans::{Approve, PlanPart};
 use countersign_host::time::Span;
-use countersign_mcp::{GatewayLimits, GatewaySettings, PlanApprovals, SettingsError};
+use countersign_mcp::{GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint, SettingsError};
 
 use crate::failure::Failure;
 
@@ -12,7 +12,13 @@ pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<
     let server = &config.server;
     let mut settings = GatewaySettings::new(server.name.clone())
         .limits(limits(config.limits)?)
-        .refused_messages(config.refused_messages());
+        .refused_messages(config.refused_messages())
+        .proposals(match config.announce() {
+            Announce::Nothing => ProposalHint::Nothing,
+            Announce::Schema => ProposalHint::Schema,
+            Announce::Tool => ProposalHint::Tool,
+            Announce::Both => ProposalHint::Both,
+        });
     for method in &server.methods {
         settings = settings.allow_client_method(method)?;
     }

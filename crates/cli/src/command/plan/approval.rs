@@ -61,6 +61,8 @@ pub(super) enum QuestionAnswer {
 #[derive(Debug)]
 pub(super) struct Yes {
     pub(super) token: String,
+    /// Tokens of the other persons, if the call needs several.
+    pub(super) more: Vec<String>,
     /// Id that the approval binds, if it came from the store.
     filed: Option<CallId>,
 }
@@ -100,14 +102,15 @@ impl Approvals {
             return Ok(Some(QuestionAnswer::No(denial.by)));
         }
         if let Some(token) = question.given.clone() {
-            return Ok(Some(QuestionAnswer::Yes(Yes { token, filed: None })));
+            return Ok(Some(QuestionAnswer::Yes(Yes { token, more: Vec::new(), filed: None })));
         }
         let Some(store) = store else { return Ok(None) };
         let found = store.find_approved(binding, now()?)?;
         let found = found.filter(|(id, _)| !question.is_one_of_several || id == &binding.call_id);
-        Ok(found.map(|(id, token)| {
-            QuestionAnswer::Yes(Yes { token: token.as_str().to_owned(), filed: Some(id) })
-        }))
+        let Some((id, token)) = found else { return Ok(None) };
+        let more = store.approvals(&id)?;
+        let more = more.iter().skip(1).map(|token| token.as_str().to_owned()).collect();
+        Ok(Some(QuestionAnswer::Yes(Yes { token: token.as_str().to_owned(), more, filed: Some(id) })))
     }
 
     /// Prints the missing approvals and, if possible, files them. It asks for all of them at once: nothing starts
@@ -201,8 +204,12 @@ impl Approvals {
         match (&self.asking, &self.store) {
             (ApprovalRoute::Unavailable, _) | (_, None) => Ok(None),
             (ApprovalRoute::Filing { config, ttl }, Some(store)) => {
-                let pending = PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)?
-                    .session_end(request.session_ends());
+                let mut pending =
+                    PendingApproval::new(request.binding().clone(), request.args(), now()?, *ttl)?
+                        .session_end(request.session_ends());
+                if let Some(approvers) = request.approvers() {
+                    pending = pending.approved_by_several(approvers.clone());
+                }
                 let id = store.request(&pending).map_err(|error| {
                     if matches!(error, PendingError::Conflict) {
                         let text =
@@ -214,6 +221,12 @@ impl Approvals {
                 })?;
                 let words = ["countersign", "approve", id.as_str(), "--config"].map(str::to_owned);
                 Ok(Some(words.into_iter().chain([config.display().to_string()]).collect()))
+            }
+            (ApprovalRoute::Minting { .. }, Some(_))
+                if request.approvers().is_some_and(|it| it.needed() > 1) =>
+            {
+                let text = "the plan has a call that needs several approvals: run it with --config";
+                Err(Failure::refused("APPROVAL_REQUIRED", text).into())
             }
             (ApprovalRoute::Minting { key_file, run, ttl }, Some(_)) => {
                 let key_file = key_file.display().to_string();

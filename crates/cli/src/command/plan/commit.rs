@@ -4,7 +4,7 @@ use clap::Args;
 use countersign_committed_plan::{CommittedPlan, Step};
 use countersign_core::RunId;
 use countersign_registry::{ApprovalRule, RegistryView, SessionContract};
-use countersign_tool_gate::commit_plan;
+use countersign_tool_gate::{commit_plan, step_approval};
 use serde_json::json;
 
 use super::file::PlanFile;
@@ -98,7 +98,7 @@ impl Commit {
     }
 }
 
-/// Returns the steps whose tools have this approval rule.
+/// Returns the steps whose calls need this approval.
 pub(super) fn needing(
     steps: &[Step],
     contract: &SessionContract,
@@ -107,7 +107,7 @@ pub(super) fn needing(
 ) -> Vec<u64> {
     let needing = (1..).zip(steps).filter(|(_, step)| {
         let rules = contract.disclosed(view, step.tool());
-        rules.is_some_and(|rules| rules.entry().approval() == rule)
+        rules.is_some_and(|rules| step_approval(rules, step) == rule)
     });
     needing.map(|(number, _)| number).collect()
 }

@@ -1,8 +1,6 @@
 use countersign_canonical_json::{Kind, Limits, Recipe, ValueRef, read};
-use countersign_committed_plan::{
-    CommittedPlan, OpenPlace, Plan, PlanContext, PlanContract, PlanError, PlanLimits, Step,
-};
-use countersign_core::{SessionId, ToolId};
+use countersign_committed_plan::{Plan, PlanContext, PlanError, PlanLimits, Step};
+use countersign_core::SessionId;
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -117,25 +115,4 @@ fn spelled_out(list: ValueRef<'_>) -> String {
         format!("{{{}}}", members.collect::<Vec<_>>().join(","))
     };
     format!("[{}]", list.elements().map(step).collect::<Vec<_>>().join(","))
-}
-
-/// Commits a plan only to build its tree. No contract is checked, and nothing may run by the result.
-pub(crate) fn unchecked(plan: Plan) -> Result<CommittedPlan, Failure> {
-    Ok(plan.commit(&Unchecked)?)
-}
-
-struct Unchecked;
-
-impl PlanContract for Unchecked {
-    fn discloses(&self, _: &ToolId) -> bool {
-        true
-    }
-
-    fn is_data(&self, _: &ToolId, _: &OpenPlace) -> bool {
-        true
-    }
-
-    fn fits(&self, _: &Step) -> bool {
-        true
-    }
 }

@@ -160,8 +160,8 @@ mod tests {
     use countersign_committed_plan::{Plan, PlanContext, Step};
     use countersign_core::{Digest, SessionId, ToolId};
 
-    use super::super::file::unchecked;
     use super::runs;
+    use countersign_host::plans::unchecked;
 
     fn filled(args: &str, fill: &str) -> Result<Vec<String>, &'static str> {
         let step = Step::new(ToolId::new("mail", "send").unwrap(), args.as_bytes(), &[]).unwrap();

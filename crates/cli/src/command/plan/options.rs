@@ -2,16 +2,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_committed_plan::{CommittedPlan, Plan, PlanContext};
-use countersign_core::{AgentId, Digest, Millis, Principal, ServerName, SessionId};
-use countersign_pinned_ask::PinnedAsk;
+use countersign_core::{AgentId, Millis, Principal, ServerName, SessionId};
 use countersign_tool_gate::StartPlanError;
 
-use super::file::{PlanFile, unchecked};
+use super::file::PlanFile;
 use crate::failure::Failure;
 use crate::files::Source;
 use crate::output::reporter;
-use crate::time::now;
 use countersign_host::config::Config;
+use countersign_host::plans::{goal_digest, unchecked};
 use countersign_host::random;
 use countersign_host::session::PreparedSession;
 
@@ -61,11 +60,6 @@ impl PlainPlan {
         };
         file.for_context(context)
     }
-}
-
-/// Returns the digest that a goal has when it is pinned to a session. It does not depend on how long the pin counts.
-pub(crate) fn goal_digest(goal: &str, session: &SessionId) -> Result<Digest, Failure> {
-    Ok(PinnedAsk::pin(goal, session, Millis::from_secs(1), now()?)?.digest())
 }
 
 /// The session that a plan is for, as far as its steps depend on it.

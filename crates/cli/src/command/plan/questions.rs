@@ -51,10 +51,14 @@ impl Questions {
         plan_file: Option<String>,
     ) -> Result<Self, Failure> {
         let (contract, view) = (gate.contract(), gate.registry().view());
-        let needing = |rule| needing(plan.steps(), &contract, &view, rule);
-        let each_call: BTreeSet<_> = needing(ApprovalRule::EachCall).into_iter().collect();
-        let of_plan = tokens.plan.is_some() || !needing(ApprovalRule::Required).is_empty();
-        if !approvals.are_taken() && (of_plan || !each_call.is_empty()) {
+        let of_plan = tokens.plan.is_some()
+            || !needing(plan.steps(), &contract, &view, ApprovalRule::Required).is_empty();
+        let needs_own = |run: &PlannedRun| {
+            let rules = contract.disclosed(&view, &run.tool);
+            rules
+                .is_some_and(|rules| rules.entry().approval_of(run.args.own(), &[]) == ApprovalRule::EachCall)
+        };
+        if !approvals.are_taken() && (of_plan || runs.iter().any(needs_own)) {
             let text = "approval required or given without the gate's key: give the key";
             return Err(Failure::refused("APPROVAL_REQUIRED", text));
         }
@@ -71,7 +75,7 @@ impl Questions {
             questions.plan = Some(Question::new("the plan".to_owned(), request, given, plan_file));
         }
         for run in runs {
-            let request = each_call.contains(&run.step).then(|| request_of(gate, committed, run)).transpose();
+            let request = needs_own(run).then(|| request_of(gate, committed, run)).transpose();
             let request = request.map_err(|error| on_record(gate, plan, None, &error))?;
             questions.calls.push(request.map(|request| Question::new(what(run, runs), request, None, None)));
         }
@@ -94,7 +98,9 @@ impl Questions {
             let mut why = RejectionCode::ApprovalInvalid;
             let of_step = runs.iter().zip(&mut self.calls).filter(|(run, _)| run.step == *step);
             for question in of_step.filter_map(|(_, question)| question.as_mut()) {
-                if question.given.is_some() {
+                // A token from the command line cannot be one of several.
+                let is_one_of_several = question.request.approvers().is_some_and(|it| it.needed() > 1);
+                if question.given.is_some() || is_one_of_several {
                     continue;
                 }
                 match check_token(gate, approvals, &question.request, token)? {

@@ -113,7 +113,9 @@ impl Steps<'_> {
         let decision = match (question, answer) {
             (Some(question), Some(QuestionAnswer::Yes(yes))) => {
                 let call = self.call(run, yes.call_id(question).as_str());
-                let decision = plan.check(call.approval(&yes.token));
+                let call =
+                    yes.more.iter().fold(call.approval(&yes.token), |call, token| call.approval(token));
+                let decision = plan.check(call);
                 let unspent = decision.as_ref().err().filter(|rejection| !rejection.approval_spent());
                 self.approvals.retire(&yes, unspent.map(Rejection::code));
                 decision

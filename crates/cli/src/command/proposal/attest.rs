@@ -16,11 +16,8 @@ use crate::output::{Output, ask_at_terminal, internal, note};
 use crate::time::{moment, now};
 use countersign_host::escape::shown_json;
 use countersign_host::proposals::open_folder;
+use countersign_host::questions::shown_file;
 use countersign_host::random;
-
-/// Most lines and characters of an evidence file that are displayed.
-const SHOWN_LINES: usize = 5;
-const SHOWN_CHARS: usize = 400;
 
 #[derive(Debug, Args)]
 pub(crate) struct Attest {
@@ -238,26 +235,7 @@ fn open_file(
         let text = "digest mismatch between file and proposal";
         return Err(Failure::refused("PIC_EVIDENCE_FAILED", text).about(&name).ending(Exit::Evidence));
     }
-    let (id, size) = (shown_text(id), file.bytes().len());
-    let mut shown = format!("file       {id} {name} {}\n           {size} bytes", entry.sha256());
-    for line in first_lines(file.bytes()) {
-        shown.push_str("\n           | ");
-        shown.push_str(&line);
-    }
-    Ok(shown)
-}
-
-/// Returns the first lines of a file with invisible characters escaped. Bytes that are not UTF-8 are replaced.
-fn first_lines(bytes: &[u8]) -> Vec<String> {
-    let start = bytes.get(..SHOWN_CHARS * 4).unwrap_or(bytes);
-    let text = String::from_utf8_lossy(start);
-    let shown: String = text.chars().take(SHOWN_CHARS).collect();
-    let mut lines: Vec<_> = shown.lines().take(SHOWN_LINES).map(shown_text).collect();
-    let is_cut = start.len() < bytes.len() || shown.len() < text.len();
-    if is_cut || shown.lines().count() > SHOWN_LINES {
-        lines.push("(more)".to_owned());
-    }
-    lines
+    Ok(shown_file(id, entry.reference(), &entry.sha256(), file.bytes()))
 }
 
 /// Asks on the terminal whether to sign.

@@ -2,7 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
+use countersign_core::Approvers;
+use countersign_registry::{ApprovalBranch, ApprovalChange, ApprovalTerms};
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
 use super::read::{UnverifiedRegistry, read_either};
@@ -34,6 +36,9 @@ struct ChangedEntry {
 struct OldNew {
     old: Value,
     new: Value,
+    /// Effect of a changed approval rule, or of changed approvers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effect: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -114,9 +119,65 @@ fn members(old: &Value, new: &Value) -> BTreeMap<String, OldNew> {
         .filter(|name| old.get(name) != new.get(name))
         .map(|name| {
             let side = |value: &Value| value.get(name).cloned().unwrap_or(Value::Null);
-            (name.clone(), OldNew { old: side(old), new: side(new) })
+            let (old, new) = (side(old), side(new));
+            let effect = match name.as_str() {
+                "approval" => effect(&old, &new),
+                "approvers" => approvers_effect(&old, &new),
+                _ => None,
+            };
+            (name.clone(), OldNew { old, new, effect })
         })
         .collect()
+}
+
+/// Returns whether a changed approval rule lets calls through with less.
+fn effect(old: &Value, new: &Value) -> Option<&'static str> {
+    let (old, new) = (ApprovalTerms::deserialize(old).ok()?, ApprovalTerms::deserialize(new).ok()?);
+    Some(match old.change_to(&new) {
+        ApprovalChange::None => "changes no call",
+        ApprovalChange::Loosens => "loosens",
+        ApprovalChange::Tightens => "tightens",
+        ApprovalChange::Mixed | _ => "may loosen and tighten",
+    })
+}
+
+/// Returns whether changed approvers let calls through with less: fewer of them, or others. No approvers means one approval
+/// of anyone.
+fn approvers_effect(old: &Value, new: &Value) -> Option<&'static str> {
+    let read =
+        |side: &Value| if side.is_null() { Some(None) } else { Approvers::deserialize(side).ok().map(Some) };
+    let covers = |strict: &Option<Approvers>, loose: &Option<Approvers>| match (strict, loose) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(strict), Some(loose)) => {
+            loose.needed() <= strict.needed() && strict.names().iter().all(|name| loose.lists(name))
+        }
+    };
+    let (old, new) = (read(old)?, read(new)?);
+    Some(match (covers(&old, &new), covers(&new, &old)) {
+        (true, true) => "changes no call",
+        (true, false) => "loosens",
+        (false, true) => "tightens",
+        (false, false) => "may loosen and tighten",
+    })
+}
+
+/// Returns a changed approval rule: its effect, and one line per branch that comes or goes.
+fn approval_lines(sides: &OldNew) -> String {
+    let terms = |side: &Value| ApprovalTerms::deserialize(side).ok();
+    let rule = |side: &Value| side.get("rule").unwrap_or(side).to_string();
+    let (old, new, effect) = (rule(&sides.old), rule(&sides.new), sides.effect.unwrap_or_default());
+    let mut text = format!("\n    approval: {old} -> {new} ({effect})");
+    let branches = |side| terms(side).map_or_else(Vec::new, |terms| terms.unless().to_vec());
+    let (old, new) = (branches(&sides.old), branches(&sides.new));
+    let mut add = |sign: char, these: &[ApprovalBranch], others: &[ApprovalBranch]| {
+        for branch in these.iter().filter(|branch| !others.contains(branch)) {
+            text.push_str(&format!("\n      {sign} no approval if {}", shown_line(&branch.to_string())));
+        }
+    };
+    add('-', &old, &new);
+    add('+', &new, &old);
+    text
 }
 
 /// Returns one line per member; for `as_listed`, one line per part that a model reads.
@@ -142,9 +203,14 @@ fn text(report: &DiffReport) -> String {
         };
         text.push_str(&format!("\n{sign} {} {}", change.what, change.name));
         for (name, sides) in &change.members {
+            if name == "approval" && sides.effect.is_some() {
+                text.push_str(&approval_lines(sides));
+                continue;
+            }
+            let effect = sides.effect.map(|effect| format!(" ({effect})")).unwrap_or_default();
             for (name, old, new) in lines(name, sides) {
                 let (old, new) = (shown_line(&old.to_string()), shown_line(&new.to_string()));
-                text.push_str(&format!("\n    {name}: {old} -> {new}"));
+                text.push_str(&format!("\n    {name}: {old} -> {new}{effect}"));
             }
         }
     }

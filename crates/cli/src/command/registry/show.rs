@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::read::{UnverifiedRegistry, read_either};
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::Output;
-use countersign_host::escape::shown_line;
+use countersign_host::escape::{shown_id, shown_line};
 
 #[derive(Debug, Args)]
 pub(crate) struct RegistryShowArgs {
@@ -88,6 +88,13 @@ fn text(seen: &UnverifiedRegistry) -> String {
             tool.constraints().len(),
             if tool.definition().is_some() { "; definition pinned" } else { "" }
         );
+        if let Some(approvers) = tool.approvers() {
+            let names: Vec<_> = approvers.names().iter().map(|name| shown_id(name.as_str())).collect();
+            let _ = write!(text, "\n  {} of {} approve", approvers.needed(), names.join(", "));
+        }
+        for branch in tool.approval_terms().unless() {
+            let _ = write!(text, "\n  no approval if {}", shown_line(&branch.to_string()));
+        }
         for member in ["title", "description", "annotations"] {
             if let Some(value) = tool.as_listed().and_then(|tool| tool.get(member)) {
                 let _ = write!(text, "\n  {member} {}", shown_line(&value.to_string()));

@@ -77,7 +77,7 @@ fn gaps_are_counted_with_their_answers() {
     let gap = |millis: u64, codes: &[&str]| {
         let mut gap = GapRecord::new(at(millis), "AUDIT_WRITE");
         for code in codes {
-            gap.add(&UnrecordedAnswer { time: at(millis), code, approval: None });
+            gap.add(&UnrecordedAnswer { time: at(millis), code, approval: None, co_approvals: &[] });
         }
         Record::Gap(gap)
     };

@@ -12,17 +12,22 @@ use serde_json::{Value, json};
 
 use super::desk::{Desk, GOAL, NOW, Setup, definitions, time};
 
-fn finance() -> SigningKey {
+pub(super) fn finance() -> SigningKey {
     SigningKey::from_seed([3; 32])
 }
 
 /// A desk whose gate requires evidence for a call with a high impact, `send_email` among them.
-fn desk() -> Desk {
+pub(super) fn desk() -> Desk {
     desk_holding(None)
 }
 
 /// Like [`desk`], with a maximum holding time of accepted calls.
-fn desk_holding(holding: Option<Millis>) -> Desk {
+pub(super) fn desk_holding(holding: Option<Millis>) -> Desk {
+    Desk::with(Setup { proposals: Some(settings()), holding, ..Setup::default().patient() })
+}
+
+/// Settings of a gate that requires evidence for high impacts and external ones.
+pub(super) fn settings() -> ProposalSettings {
     let keyring = json!({ "finance-1": finance().verifying_key().to_base64() }).to_string();
     let verifier = ProposalVerifier::builder(Profile::Strict)
         .keyring(EvidenceKeyring::from_json(keyring.as_bytes()).unwrap())
@@ -30,15 +35,14 @@ fn desk_holding(holding: Option<Millis>) -> Desk {
         .audience(Audience::new("desk-gateway").unwrap())
         .build()
         .unwrap();
-    let proposals = ProposalSettings::new(Arc::new(verifier), Arc::new(MemorySpentTokens::new()));
-    Desk::with(Setup { proposals: Some(proposals), holding, ..Setup::default().patient() })
+    ProposalSettings::new(Arc::new(verifier), Arc::new(MemorySpentTokens::new()))
 }
 
-fn mail() -> Value {
+pub(super) fn mail() -> Value {
     json!({ "to": "ada" })
 }
 
-fn proposal() -> Value {
+pub(super) fn proposal() -> Value {
     json!({
         "protocol": "PIC/1.0", "intent": "Answer", "impact": "external",
         "provenance": [{ "id": "boss", "trust": "trusted" }],
@@ -70,13 +74,13 @@ fn attested(desk: &Desk, call_id: &str) -> Value {
     proposal
 }
 
-fn with(mut args: Value, name: &str, value: &Value) -> Value {
+pub(super) fn with(mut args: Value, name: &str, value: &Value) -> Value {
     args[name] = value.clone();
     args
 }
 
 /// The recorded decisions, oldest first.
-fn decisions(desk: &Desk) -> Vec<CallRecord> {
+pub(super) fn decisions(desk: &Desk) -> Vec<CallRecord> {
     let decision = |record| if let Record::Decision(decision) = record { Some(decision) } else { None };
     desk.sink.latest().into_iter().filter_map(|(_, record)| decision(record)).collect()
 }
@@ -186,8 +190,11 @@ fn attested_call_runs_only_once() {
     let (line, code) = desk.refusal();
     assert_eq!(code, "PIC_INVALID_REQUEST");
     let decision = &line["result"]["_meta"]["dev.countersign/decision"];
-    assert_eq!((&decision["call_id"], &decision["retry"]), (&json!("c-77"), &json!("after_change")));
-    assert!(line["result"]["content"][0]["text"].as_str().unwrap().ends_with(" Call id: c-77."), "{line}");
+    assert_eq!((&decision["call_id"], &decision["retry"]), (&json!("c-77"), &json!("after_approval")));
+    assert!(
+        line["result"]["content"][0]["text"].as_str().unwrap().ends_with(" Attestation id: c-77."),
+        "{line}"
+    );
     desk.call_with(2, "send_email", &with(mail(), "__pic", &proposal()), &meta(json!({})));
     assert_eq!(desk.refusal().1, "PIC_EVIDENCE_REQUIRED");
     desk.call_with(3, "send_email", &with(beside.clone(), "to", &json!("eve")), &meta(json!({})));

@@ -1,0 +1,270 @@
+mod file;
+mod profile;
+mod remove;
+mod status;
+mod targets;
+
+use clap::Args;
+use countersign_clients::{ClientFile, ClientServer, ServerStart};
+use countersign_core::Millis;
+use countersign_host::home::UserFolder;
+use countersign_host::interrupt::Interrupt;
+use serde_json::json;
+
+use self::file::{OpenClientFile, write_client};
+use self::profile::{DraftedEntry, set_approval};
+use self::targets::{Target, targets};
+use crate::failure::{Exit, Failure, one_line};
+use crate::output::{Output, ask_at_terminal, note, watch_signals};
+
+pub(crate) use self::remove::Unwrap;
+pub(crate) use self::status::status;
+
+/// Put the gateway in front of the servers that a client starts.
+///
+/// Starts each server of the client's configuration, lists its tools, sorts them by what they may do, shows them, signs a registry, and
+/// puts `countersign mcp run` in front of the server's command. All else in the configuration keeps its bytes, and `unwrap` takes the
+/// gateway away again. Servers by URL stay as they are: they are named, and the exit code is 3.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  countersign wrap claude-code\n  countersign wrap .vscode/mcp.json --dry-run\n  \
+    countersign wrap --status"
+)]
+pub(crate) struct Wrap {
+    /// claude-code, claude-desktop, cursor, vscode, codex, or a configuration file.
+    #[arg(value_name = "CLIENT|FILE", required_unless_present_any = ["all", "status"])]
+    target: Option<String>,
+    /// All clients whose configurations are found, of the user and of the project in this folder.
+    #[arg(long, conflicts_with = "target")]
+    all: bool,
+    /// Show which servers are protected, and change nothing.
+    #[arg(long, conflicts_with_all = ["target", "all", "dry_run", "yes"])]
+    status: bool,
+    /// Show what would be signed and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask.
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+    /// How long to wait for each answer of a server.
+    #[arg(long, value_name = "SPAN", default_value = "60s")]
+    wait: Millis,
+}
+
+/// A server that stays as it is, and why.
+struct StillOpen {
+    server: String,
+    why: String,
+}
+
+/// A server whose registry was drafted.
+struct Drafted {
+    place: usize,
+    server: ClientServer,
+    entry: DraftedEntry,
+}
+
+impl Wrap {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        if self.status {
+            return status(out);
+        }
+        let home = UserFolder::of_user()?;
+        let targets = targets(self.target.as_deref())?;
+        let files = targets.into_iter().map(OpenClientFile::open).collect::<Result<Vec<_>, _>>()?;
+        if !self.yes && !self.dry_run {
+            ask_at_terminal_is_possible()?;
+        }
+        let interrupt = watch_signals()?;
+        let (mut drafted, mut open, mut before) = (Vec::new(), Vec::new(), 0_usize);
+        for (place, file) in files.iter().enumerate() {
+            for server in file.content.servers() {
+                match self.draft(&home, &file.target, server, &interrupt) {
+                    Ok(Some(entry)) => drafted.push(Drafted { place, server: server.clone(), entry }),
+                    Ok(None) => before = before.saturating_add(1),
+                    Err(why) => open.push(StillOpen { server: server.name().to_owned(), why }),
+                }
+            }
+        }
+        if !out.is_json() {
+            out.line(&lists(&drafted))?;
+        }
+        let mut wrapped = Vec::new();
+        let goes_on = !self.dry_run && !drafted.is_empty() && (self.yes || moved(out, &mut drafted)?);
+        if goes_on {
+            home.prepare()?;
+            for one in &drafted {
+                one.entry.sign(&home)?;
+            }
+            for (place, file) in files.iter().enumerate() {
+                let mine = || drafted.iter().filter(|one| one.place == place);
+                write_client(file, &one_file(&home, &file.content, mine())?)?;
+                wrapped.extend(mine());
+            }
+        }
+        report(out, &wrapped, &open, before)?;
+        Ok(if open.is_empty() { Exit::Done } else { Exit::Refused })
+    }
+
+    /// Drafts the registry of one server; `None` if the gateway is in front of it already.
+    fn draft(
+        &self,
+        home: &UserFolder,
+        target: &Target,
+        server: &ClientServer,
+        interrupt: &Interrupt,
+    ) -> Result<Option<DraftedEntry>, String> {
+        match server.start() {
+            ServerStart::Gateway { .. } => Ok(None),
+            ServerStart::Url(url) => {
+                Err(format!("it is reached by URL ({}), which is not supported yet", one_line(url)))
+            }
+            ServerStart::Unknown => Err("it has neither a command nor a URL".to_owned()),
+            ServerStart::Command { .. } => DraftedEntry::draft(home, target, server, self.wait, interrupt)
+                .map(Some)
+                .map_err(|failure| format!("it does not start: {}: {}", failure.code(), failure.line())),
+        }
+    }
+}
+
+fn ask_at_terminal_is_possible() -> Result<(), Failure> {
+    use std::io::IsTerminal as _;
+    if std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::new("NOT_A_TERMINAL", "no terminal to ask on: use a terminal, --dry-run, or --yes"))
+}
+
+/// Puts the gateway in front of these servers of one file.
+fn one_file<'d>(
+    home: &UserFolder,
+    content: &ClientFile,
+    servers: impl Iterator<Item = &'d Drafted>,
+) -> Result<ClientFile, Failure> {
+    let mut content = content.clone();
+    for Drafted { server, entry, .. } in servers {
+        let same =
+            |other: &&ClientServer| other.name() == server.name() && other.project() == server.project();
+        let now = content.servers().iter().find(same).cloned();
+        let now = now.ok_or_else(|| Failure::new("CLIENT_FILE_SERVER", "a server is missing"))?;
+        let (next, wrapping) = content.wrap(&now, &program()?, &entry.profile.to_string())?;
+        entry.keep(home, wrapping)?;
+        content = next;
+    }
+    Ok(content)
+}
+
+/// Path of this program: a client that was started from a desktop has another search path than a shell.
+fn program() -> Result<String, Failure> {
+    let unknown = || Failure::new("PROGRAM_PATH", "the path of this program is unknown or not UTF-8");
+    std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned)).ok_or_else(unknown)
+}
+
+/// The four lists of tools, numbered over all servers.
+fn lists(drafted: &[Drafted]) -> String {
+    let mut text = String::new();
+    for tier in countersign_registry::ToolTier::ALL {
+        let tools: Vec<_> = numbered(drafted).filter(|(_, _, tool)| tool.tier == tier).collect();
+        if tools.is_empty() {
+            continue;
+        }
+        let rule = if tier.is_free() { "runs without an approval" } else { "a person approves each call" };
+        text.push_str(&format!("\n{tier} ({rule})\n"));
+        for (number, one, tool) in tools {
+            let moved = if tool.free == tier.is_free() {
+                ""
+            } else if tool.free {
+                "  [runs without an approval]"
+            } else {
+                "  [a person approves each call]"
+            };
+            let about = &tool.description;
+            let orders = if tool.gives_orders { "  ! reads like an order to the model" } else { "" };
+            text.push_str(&format!(
+                "  {number:>3}  {}: {}  {about}{orders}{moved}\n",
+                one_line(one.server.name()),
+                tool.name
+            ));
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+fn numbered(drafted: &[Drafted]) -> impl Iterator<Item = (usize, &Drafted, &profile::DraftedTool)> {
+    let tools = drafted.iter().flat_map(|one| one.entry.tools.iter().map(move |tool| (one, tool)));
+    (1..).zip(tools).map(|(number, (one, tool))| (number, one, tool))
+}
+
+/// Lets a person move tools; returns `false` if nothing may be signed.
+fn moved(out: &mut Output, drafted: &mut [Drafted]) -> Result<bool, Failure> {
+    loop {
+        out.flush()?;
+        let typed = ask_at_terminal(
+            "\nEnter signs this. `f 3 4` lets tools 3 and 4 run without an approval, `a 3` asks a person, `q` changes nothing: ",
+        )?;
+        let mut words = typed.split_whitespace();
+        let free = match words.next() {
+            None if typed.ends_with('\n') => return Ok(true),
+            Some("f") => true,
+            Some("a") => false,
+            Some("q") | None => return Ok(false),
+            Some(_) => {
+                note("not understood");
+                continue;
+            }
+        };
+        for word in words {
+            let place = word.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            let mut tools = drafted.iter_mut().flat_map(|one| &mut one.entry.draft_tools);
+            let mut shown = 0;
+            let known =
+                place.is_some_and(|place| tools.nth(place).is_some_and(|tool| set_approval(tool, free)));
+            for one in drafted.iter_mut() {
+                for tool in &mut one.entry.tools {
+                    if known && Some(shown) == place {
+                        tool.free = free;
+                    }
+                    shown = shown.saturating_add(1);
+                }
+            }
+            if !known {
+                note(&format!("no tool {}", one_line(word)));
+            }
+        }
+        out.line(&lists(drafted))?;
+    }
+}
+
+fn report(out: &mut Output, wrapped: &[&Drafted], open: &[StillOpen], before: usize) -> Result<(), Failure> {
+    if out.is_json() {
+        let tools = wrapped.iter().flat_map(|one| {
+            one.entry.tools.iter().map(|tool| {
+                json!({"server": one.server.name(), "profile": one.entry.profile.to_string(), "tool": tool.name,
+                    "tier": tool.tier, "approval": if tool.free { "not_required" } else { "required" }})
+            })
+        });
+        let open = open.iter().map(|one| json!({"server": one.server, "why": one.why}));
+        return out.json(&json!({
+            "ok": open.len() == 0, "tools": tools.collect::<Vec<_>>(), "still_open": open.collect::<Vec<_>>(), "protected_before": before,
+        }));
+    }
+    if !wrapped.is_empty() {
+        out.line(&format!("\n{:<20} {:<32} {:<22} approval", "server", "tool", "tier"))?;
+        for one in wrapped {
+            for tool in &one.entry.tools {
+                let approval = if tool.free { "no" } else { "each call" };
+                let (server, tier) = (one_line(one.server.name()), tool.tier.to_string());
+                out.line(&format!("{server:<20} {:<32} {tier:<22} {approval}", tool.name))?;
+            }
+        }
+    }
+    for StillOpen { server, why } in open {
+        out.line(&format!("still open: {}: {why}", one_line(server)))?;
+    }
+    if wrapped.is_empty() {
+        return out.line(&format!("nothing was changed; {before} protected before"));
+    }
+    out.line(
+        "\nNext: restart the client. A refused call names an id, and `countersign approve ID` answers it.",
+    )
+}

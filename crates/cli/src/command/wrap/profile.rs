@@ -1,0 +1,263 @@
+//! The profile of one server: its draft, its signed registry, its configuration, and its place in the client's file.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use countersign_clients::{ClientServer, ServerStart, Wrapping};
+use countersign_core::{AgentId, Digest, Millis, OperatorId, ServerName};
+use countersign_host::files::{Replace, read_text_file, write_secret_file};
+use countersign_host::home::{UserFolder, UserProfile, UserProfileName};
+use countersign_host::interrupt::Interrupt;
+use countersign_host::person::system_user;
+use countersign_host::random;
+use countersign_host::server::Server;
+use countersign_registry::{ListedTool, RegistryDraft, ToolTier};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::targets::Target;
+use crate::drafting::{Drafting, tier_of};
+use crate::failure::{Failure, one_line};
+use crate::files::{read_signers, write_file};
+use crate::output::internal;
+use crate::time::now;
+
+/// How long the signed registry counts.
+const TTL: Millis = Millis::from_secs(365 * 24 * 60 * 60);
+/// File that says which entry a profile belongs to.
+const ENTRY: &str = "entry.json";
+/// Value of a variable that only the client knows, for as long as the tools are listed.
+const UNKNOWN_VALUE: &str = "unknown-to-countersign";
+/// Longest description in a list, in characters.
+const ABOUT: usize = 70;
+/// Beginnings of sentences that a description of a tool does not need.
+const ORDERS: [&str; 12] = [
+    "ignore ",
+    "you must",
+    "always ",
+    "never ",
+    "do not tell",
+    "don't tell",
+    "before using",
+    "before calling",
+    "instead of",
+    "<important",
+    "system prompt",
+    "important:",
+];
+
+/// Which entry of a client a profile belongs to. It holds no argument and no environment.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrappedEntry {
+    pub(crate) client: String,
+    pub(crate) file: String,
+    pub(crate) project: Option<String>,
+    pub(crate) server: String,
+    pub(crate) wrapping: Option<Wrapping>,
+}
+
+/// A tool as a person sees it before anything is signed.
+pub(crate) struct DraftedTool {
+    pub(crate) name: String,
+    pub(crate) tier: ToolTier,
+    pub(crate) free: bool,
+    pub(crate) description: String,
+    pub(crate) gives_orders: bool,
+}
+
+/// A drafted registry of one server.
+pub(crate) struct DraftedEntry {
+    pub(crate) profile: UserProfileName,
+    pub(crate) tools: Vec<DraftedTool>,
+    /// The draft's entries, in the order of `tools`.
+    pub(crate) draft_tools: Vec<Value>,
+    draft: Value,
+    name: ServerName,
+    agent: AgentId,
+    by: OperatorId,
+    entry: WrappedEntry,
+}
+
+/// Sets whether a tool of a draft needs an approval.
+pub(crate) fn set_approval(tool: &mut Value, free: bool) -> bool {
+    let Some(rule) = tool.get_mut("approval") else { return false };
+    *rule = json!(if free { "not_required" } else { "required" });
+    true
+}
+
+impl WrappedEntry {
+    /// Reads the entry of a profile; `None` if no client's entry belongs to it.
+    pub(crate) fn of(profile: &UserProfile) -> Option<Self> {
+        serde_json::from_str(&read_text_file(&profile.path().join(ENTRY)).ok()?).ok()
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.client, &self.file, &self.project, &self.server)
+            == (&other.client, &other.file, &other.project, &other.server)
+    }
+
+    pub(crate) fn write(&self, profile: &UserProfile) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(self).map_err(|_| internal("an entry is not JSON"))?;
+        Ok(write_secret_file(&profile.path().join(ENTRY), text.as_bytes())?)
+    }
+}
+
+impl DraftedEntry {
+    /// Starts the server, lists its tools and ends it.
+    pub(crate) fn draft(
+        home: &UserFolder,
+        target: &Target,
+        server: &ClientServer,
+        wait: Millis,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Failure> {
+        let ServerStart::Command { command, env, cwd } = server.start() else {
+            return Err(internal("a server without a command"));
+        };
+        let entry = WrappedEntry {
+            client: target.client.clone(),
+            file: target.path.to_str().ok_or_else(|| internal("a path is not UTF-8"))?.to_owned(),
+            project: server.project().map(str::to_owned),
+            server: server.name().to_owned(),
+            wrapping: None,
+        };
+        let profile = profile_for(home, &entry)?;
+        let folder = target.path.parent().unwrap_or_else(|| Path::new("/"));
+        let expand = |text: &String| expanded(text, folder);
+        let command: Vec<_> = command.iter().map(|part| OsString::from(expand(part))).collect();
+        let env: Vec<_> = env.iter().map(|(name, value)| (name.clone(), expand(value))).collect();
+        let cwd = cwd.as_ref().or(entry.project.as_ref()).map(expand);
+        let cwd = cwd.as_deref().map(Path::new).filter(|folder| folder.is_dir());
+        let child = Server::start_within(&command, &env, cwd, interrupt)?;
+        let by = system_user().ok_or_else(|| Failure::usage("the system names no user"))?;
+        let invalid = |_| internal("a name is not valid");
+        let name = ServerName::new(&plain(server.name())).map_err(invalid)?;
+        let agent = AgentId::new(&target.client).map_err(invalid)?;
+        let version = next_version(&home.profile(&profile))?;
+        let drafting =
+            Drafting { name: name.clone(), agent: agent.clone(), registered_by: by.clone(), version, wait };
+        let mut draft = drafting.draft_of(child)?;
+        let draft_tools: Vec<_> =
+            draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+        let tools = draft_tools.iter().map(drafted_tool).collect::<Result<_, _>>()?;
+        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, entry })
+    }
+
+    /// Signs the registry and writes the profile.
+    pub(crate) fn sign(&self, home: &UserFolder) -> Result<(), Failure> {
+        let profile = home.profile(&self.profile);
+        profile.prepare()?;
+        let mut draft = self.draft.clone();
+        if let Some(tools) = draft.get_mut("tools") {
+            *tools = Value::from(self.draft_tools.clone());
+        }
+        let text = serde_json::to_string_pretty(&draft).map_err(|_| internal("a draft is not JSON"))?;
+        let keys = read_signers(&[home.operator_key()])?;
+        let issued = now()?;
+        let expires = issued.checked_add(TTL).map_err(|error| Failure::usage(error.to_string()))?;
+        let signed = RegistryDraft::from_json(text.as_bytes())?.sign(
+            issued,
+            expires,
+            &keys.iter().collect::<Vec<_>>(),
+        )?;
+        write_file(&profile.registry(), signed.to_json().as_bytes(), Replace::Allowed)?;
+        write_file(&profile.draft(), text.as_bytes(), Replace::Allowed)?;
+        if !profile.config().exists() {
+            write_secret_file(&profile.config(), self.configuration()?.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Keeps which entry the profile belongs to.
+    pub(crate) fn keep(&self, home: &UserFolder, wrapping: Wrapping) -> Result<(), Failure> {
+        let WrappedEntry { client, file, project, server, .. } = &self.entry;
+        let (client, file, project, server) = (client.clone(), file.clone(), project.clone(), server.clone());
+        let entry = WrappedEntry { client, file, project, server, wrapping: Some(wrapping) };
+        entry.write(&home.profile(&self.profile))
+    }
+
+    fn configuration(&self) -> Result<String, Failure> {
+        let Self { agent, by, profile, name, .. } = self;
+        let log: String = random::id("log")?;
+        Ok(format!(
+            "# Made by `countersign wrap`. See docs/gateway.md.\n\n[registry]\nfile = \"registry.json\"\n\
+             trust_root = \"../../trust-root.json\"\nstate = \"registry.state\"\nmax_age = \"365d\"\n\n\
+             [session]\nagent = \"{agent}\"\nprincipal = \"{by}\"\nttl = \"1h\"\nrenew = true\n\n\
+             [approval]\nkey_file = \"../../approval.key\"\nstore = \"../../approvals.sqlite\"\naudience = \"{profile}\"\nttl = \"10m\"\n\
+             # Clients give up after 60 s: a call waits for its answer a little less.\nhold = \"45s\"\n\n\
+             [record]\nfolder = \"log\"\nkey_file = \"../../log.key\"\norigin = \"localhost/{profile}/{log}\"\n\n\
+             [server]\nname = \"{name}\"\n"
+        ))
+    }
+}
+
+fn drafted_tool(entry: &Value) -> Result<DraftedTool, Failure> {
+    let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
+    let listed = entry.get("as_listed").cloned().unwrap_or_default();
+    let listed: ListedTool = serde_json::from_value(listed).map_err(|_| internal("a tool is not listed"))?;
+    let tier = tier_of(name, &listed);
+    let whole = one_line(listed.get("description").and_then(Value::as_str).unwrap_or_default());
+    let lower = whole.to_lowercase();
+    let cut: String = whole.chars().take(ABOUT).collect();
+    let description = if cut.len() < whole.len() { format!("{cut}…") } else { cut };
+    let gives_orders = ORDERS.iter().any(|order| lower.contains(order));
+    Ok(DraftedTool { name: name.to_owned(), tier, free: tier.is_free(), description, gives_orders })
+}
+
+/// The profile that belongs to this entry already, or else a new name.
+fn profile_for(home: &UserFolder, entry: &WrappedEntry) -> Result<UserProfileName, Failure> {
+    for profile in home.profiles()? {
+        if WrappedEntry::of(&profile).is_some_and(|other| other.is_same(entry)) {
+            return Ok(profile.name().clone());
+        }
+    }
+    let whole = format!("{}\n{}\n{:?}\n{}", entry.client, entry.file, entry.project, entry.server);
+    let digest = Digest::of(whole.as_bytes()).to_string();
+    let mark: String = digest.chars().rev().take(8).collect();
+    let base: String = format!("{}-{}", entry.client, plain(&entry.server)).chars().take(60).collect();
+    Ok(format!("{base}-{mark}").parse()?)
+}
+
+/// The version after that of the draft that was signed before.
+fn next_version(profile: &UserProfile) -> Result<u64, Failure> {
+    if !profile.draft().exists() {
+        return Ok(1);
+    }
+    let draft: Value = serde_json::from_str(&read_text_file(&profile.draft())?)
+        .map_err(|_| Failure::new("FILE_NOT_TEXT", "not JSON").about(profile.draft().display()))?;
+    Ok(draft.get("version").and_then(Value::as_u64).unwrap_or_default().saturating_add(1))
+}
+
+/// Replaces what a name cannot hold.
+fn plain(name: &str) -> String {
+    let letter =
+        |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
+    let text: String = name.chars().map(letter).take(60).collect();
+    let text = text.trim_matches(['-', '.', '_']);
+    if text.is_empty() { "server".to_owned() } else { text.to_owned() }
+}
+
+/// Puts in what clients put in for `${..}`, as far as it is known here.
+fn expanded(text: &str, folder: &Path) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, behind)) = rest.split_once("${") {
+        let Some((name, after)) = behind.split_once('}') else { break };
+        out.push_str(before);
+        let (name, default) = name.split_once(":-").map_or((name, None), |(name, value)| (name, Some(value)));
+        let variable = |name: &str| std::env::var(name).ok();
+        let value = match name {
+            "workspaceFolder" => {
+                let own = folder.ends_with(".vscode") || folder.ends_with(".cursor");
+                let folder = if own { folder.parent().unwrap_or(folder) } else { folder };
+                Some(folder.display().to_string())
+            }
+            "userHome" => variable("HOME"),
+            name => variable(name.strip_prefix("env:").unwrap_or(name)),
+        };
+        out.push_str(value.as_deref().or(default).unwrap_or(UNKNOWN_VALUE));
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}

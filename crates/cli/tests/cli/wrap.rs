@@ -1,0 +1,124 @@
+#![cfg(unix)]
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::mcp::{Client, SERVER};
+
+const SECRET: &str = "s3cret-4711";
+
+/// A client's configuration with one server that starts.
+fn client() -> Bench {
+    let bench = Bench::new();
+    bench.write("server.sh", SERVER);
+    let server = bench.path("server.sh");
+    let text = format!(
+        "\u{feff}{{\r\n  // mine\r\n  \"mcpServers\": {{\r\n    \"desk\": {{ \"command\": \"sh\", \"args\": [\"{}\"],\r\n      \
+         \"env\": {{\"TOKEN\": \"{SECRET}\"}}, }},\r\n  }},\r\n}}\r\n",
+        server.display()
+    );
+    bench.write("mcp.json", text);
+    bench
+}
+
+fn run(bench: &Bench, line: &str) -> Output {
+    let mut command = bench.command(&line.split_whitespace().collect::<Vec<_>>());
+    command.env("XDG_CONFIG_HOME", bench.path("home")).output().unwrap()
+}
+
+#[track_caller]
+fn done(bench: &Bench, line: &str) -> String {
+    let output = run(bench, line);
+    assert_eq!(output.status.code(), Some(0), "{line}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn unchanged(bench: &Bench, line: &str, exit: i32, code: &str) {
+    let before = bench.read("mcp.json");
+    let output = run(bench, line);
+    assert_eq!(output.status.code(), Some(exit), "{output:?}");
+    assert!(String::from_utf8(output.stderr).unwrap().contains(code), "{line}");
+    assert_eq!(bench.read("mcp.json"), before);
+}
+
+#[test]
+fn unwrap_gives_back_the_bytes_of_before_wrap() {
+    let bench = client();
+    let before = bench.read("mcp.json");
+    done(&bench, "wrap mcp.json --yes");
+    let wrapped = bench.read("mcp.json");
+    assert_ne!(wrapped, before);
+    done(&bench, "wrap mcp.json --yes");
+    assert_eq!(bench.read("mcp.json"), wrapped, "wrapped twice");
+    done(&bench, "unwrap mcp.json");
+    assert_eq!(bench.read("mcp.json"), before);
+}
+
+#[test]
+fn a_wrapped_entry_starts_a_gateway() {
+    let bench = client();
+    done(&bench, "wrap mcp.json --yes");
+    let text = bench.read("mcp.json");
+    let entry = text.lines().find(|line| line.contains("\"command\"")).unwrap();
+    let entry = entry.trim().trim_start_matches("\"desk\":").trim().trim_end_matches(',');
+    let entry: Value = serde_json::from_str(&format!("{entry}}}")).unwrap();
+    let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
+    let mut command = Command::new(entry["command"].as_str().unwrap());
+    command.args(args).current_dir(bench.folder()).env("XDG_CONFIG_HOME", bench.path("home"));
+    let mut client = Client::start_command(command);
+    let refused = client.call("delete_everything", json!({}));
+    assert_eq!(refused["_meta"]["dev.countersign/decision"]["code"], "UNDISCLOSED_TOOL", "{refused}");
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let bench = client();
+    let before = bench.read("mcp.json");
+    assert!(done(&bench, "wrap mcp.json --dry-run").contains("refund"));
+    assert_eq!(bench.read("mcp.json"), before);
+    assert!(!bench.path("home/countersign/profiles").exists());
+}
+
+#[test]
+fn a_secret_of_the_environment_is_in_no_file_of_ours() {
+    let bench = client();
+    done(&bench, "wrap mcp.json --yes");
+    let found = Command::new("grep").args(["-r", SECRET]).arg(bench.path("home")).output().unwrap();
+    assert_eq!(found.status.code(), Some(1), "{found:?}");
+}
+
+#[test]
+fn a_link_or_read_only_file_stays_as_it_is() {
+    let bench = client();
+    std::os::unix::fs::symlink(bench.path("mcp.json"), bench.path("link.json")).unwrap();
+    unchanged(&bench, "wrap link.json --yes", 3, "CLIENT_FILE_LINKED");
+    bench.mode("mcp.json", 0o444);
+    unchanged(&bench, "wrap mcp.json --yes", 3, "CLIENT_FILE_READ_ONLY");
+}
+
+#[test]
+fn a_malformed_configuration_stays_as_it_is() {
+    for text in ["", "[]", "{", r#"{"mcpServers": [1]}"#, r#"{"mcpServers": {"a": {"command": 1}}}"#] {
+        let bench = client();
+        bench.write("mcp.json", text);
+        unchanged(&bench, "wrap mcp.json --yes", 1, "CLIENT_FILE_MALFORMED");
+    }
+}
+
+#[test]
+fn open_entries_are_named_and_stay() {
+    let bench = client();
+    bench.write(
+        "mcp.json",
+        r#"{"servers": {"far": {"url": "https://example.com/mcp"}, "gone": {"command": "./no-such-server"}}}"#,
+    );
+    let before = bench.read("mcp.json");
+    let output = run(&bench, "wrap mcp.json --yes");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let shown = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(shown.contains("far") && shown.contains("gone"), "{shown}");
+    assert_eq!(bench.read("mcp.json"), before);
+}

@@ -1,0 +1,328 @@
+"""One decision and one run per call id, for every adapter. What runs is what was decided."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import uuid
+import warnings
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from .._errors import Rejected
+from .._native import digest
+
+if TYPE_CHECKING:
+    from countersign import Gate
+
+Key = tuple[str, str, str]
+"""Id, tool and digest of the arguments of a call."""
+
+KEPT = 1_024
+"""Number of calls per gate whose result, refusal or first digest is kept."""
+
+MAX_RUNS = 100_000
+"""Number of call ids per gate that are known to have run. Beyond it, calls are refused."""
+
+
+class OpenSchemaWarning(UserWarning):
+    """The host may change arguments after the decision, and the tool's schema does not forbid it."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How an earlier try of the same call ended."""
+
+    result: Any = None
+    refusal: Rejected | None = None
+
+    def get(self) -> Any:
+        if self.refusal is not None:
+            raise self.refusal
+        return self.result
+
+
+class Calls:
+    """Calls of one gate, by id."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.seen: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self.kept: OrderedDict[Key, Kept] = OrderedDict()
+        self.busy: set[str] = set()
+        self.ran: set[str] = set()
+
+    def note(self, key: Key) -> bool:
+        """Keeps the tool and arguments with which an id was first seen. Returns `False` if they differ now."""
+        first = self.seen.setdefault(key[0], key[1:])
+        _trim(self.seen)
+        return first == key[1:]
+
+    def claim(self, key: Key, rerun: bool) -> Kept | str | None:
+        """Claims an id for one try. Returns how an earlier one ended, or why there is no other try."""
+        with self.lock:
+            if kept := self.kept.get(key):
+                return kept
+            if not self.note(key):
+                return "the call differs from the one first seen under its id"
+            if key[0] in self.busy:
+                return "a call of this id is running"
+            if key[0] in self.ran and not rerun:
+                return "a call of this id has run"
+            if len(self.ran) >= MAX_RUNS:
+                return "too many calls in one session"
+            self.busy.add(key[0])
+            return None
+
+    def keep(self, key: Key, kept: Kept) -> None:
+        with self.lock:
+            self.kept[key] = kept
+            _trim(self.kept)
+
+
+_calls: WeakKeyDictionary[Gate, Calls] = WeakKeyDictionary()
+_calls_lock = threading.Lock()
+
+
+def calls_of(gate: Gate) -> Calls:
+    with _calls_lock:
+        return _calls.setdefault(gate, Calls())
+
+
+def _trim(kept: OrderedDict[Any, Any]) -> None:
+    while len(kept) > KEPT:
+        kept.popitem(last=False)
+
+
+class _NotJson:
+    """Stands for the arguments of a call that the adapter refuses."""
+
+
+class _Ticket:
+    """Permission for one run inside a place that has decided already."""
+
+    def __init__(self, gate: Gate, key: Key) -> None:
+        self.gate, self.key, self.lock = gate, key, threading.Lock()
+
+    def take(self, gate: Gate, key: Key) -> bool:
+        return self.gate is gate and self.key == key and self.lock.acquire(blocking=False)
+
+
+_ticket: ContextVar[_Ticket | None] = ContextVar("countersign_ticket", default=None)
+
+
+@dataclass(frozen=True)
+class Host:
+    """Gate of a host, with what its author said about the tools."""
+
+    gate: Gate
+    server: str | None = None
+    """Server that the registry names for these tools; needed if two servers have tools of one name."""
+    reruns: frozenset[str] = frozenset()
+    """Tools that pause from inside, and so run once more under the same id."""
+
+    def run(self, call_id: str, name: str, args: Any, tool: Callable[[dict[str, Any]], Any], *,
+            tokens: Iterable[str] = (), arrived: Mapping[str, Any] | None = None) -> Any:
+        """Decides about a call and runs it. Returns the tool's result, or that of an equal call before. Raises `Rejected`."""
+        attempt = _Attempt(self, call_id, name, args, arrived)
+        if attempt.kept is not None:
+            return attempt.kept.get()
+        if attempt.is_decided:
+            return tool(plain(args))
+        try:
+            call = self.gate.check(call_id, name, args, self.server, approval=list(tokens) or None)
+            attempt.accepted()
+            with call as decided, attempt:
+                result = tool(decided)
+        except BaseException as error:
+            raise attempt.refusal(error) from error.__cause__
+        return attempt.returned(result)
+
+    async def arun(self, call_id: str, name: str, args: Any, tool: Callable[[dict[str, Any]], Awaitable[Any]], *,
+                   tokens: Iterable[str] = (), arrived: Mapping[str, Any] | None = None) -> Any:
+        """As `run`, for an async tool."""
+        attempt = _Attempt(self, call_id, name, args, arrived)
+        if attempt.kept is not None:
+            return attempt.kept.get()
+        if attempt.is_decided:
+            return await tool(plain(args))
+        try:
+            call = await self.gate.acheck(call_id, name, args, self.server, approval=list(tokens) or None)
+            attempt.accepted()
+            async with call as decided:
+                with attempt:
+                    result = await tool(decided)
+        except BaseException as error:
+            raise attempt.refusal(error) from error.__cause__
+        return attempt.returned(result)
+
+    def note(self, call_id: str | None, name: str, args: Any, *, is_known: bool = True) -> None:
+        """Looks at a call in the model's output. A name that the host does not know is recorded as undisclosed, once."""
+        if not isinstance(call_id, str):
+            return
+        calls, key = calls_of(self.gate), key_of(call_id, name, args)
+        with calls.lock:
+            calls.note(key)
+            is_new = key not in calls.kept
+        if is_new and not is_known:
+            refusal = self.gate.observe({"id": call_id, "name": name, "arguments": {}})
+            if refusal is not None:
+                calls.keep(key, Kept(refusal=refusal))
+
+    def refuse(self, key: Key, reason: str) -> Rejected:
+        """Records the refusal of a call that does not come to the gate; once per call."""
+        calls = calls_of(self.gate)
+        kept = calls.kept.get((*key[:2], f"{key[2]} {reason}"))
+        if kept is not None and kept.refusal is not None:
+            return kept.refusal
+        try:
+            # why: arguments that are no JSON are refused and recorded before anything else is looked at.
+            self.gate.check(key[0], key[1], _NotJson())  # type: ignore[arg-type]
+            raise RuntimeError("the gate accepted what is no JSON")
+        except Exception as error:
+            refusal = as_rejected(error, key[0])
+        calls.keep((*key[:2], f"{key[2]} {reason}"), Kept(refusal=refusal))
+        return refusal
+
+    def tell(self, tools: str) -> None:
+        """Tells the gate the definitions of a `tools/list` result."""
+        if self.server is not None:
+            for tool in json.loads(tools)["tools"]:
+                self.gate.note_definition(self.server, json.dumps(tool))
+
+
+class _Attempt:
+    """One try of a call: claims its id, and gives it back if the gate refuses."""
+
+    def __init__(self, host: Host, call_id: str, name: str, args: Any, arrived: Mapping[str, Any] | None) -> None:
+        self.key, self.calls = key_of(call_id, name, args), calls_of(host.gate)
+        self.host, self.kept, self.is_accepted = host, None, False
+        if arrived is not None and not is_same(args, arrived):
+            raise host.refuse(self.key, "the host changed an argument")
+        ticket = _ticket.get()
+        self.is_decided = ticket is not None and ticket.take(host.gate, self.key)
+        if not self.is_decided:
+            claimed = self.calls.claim(self.key, name in host.reruns)
+            if isinstance(claimed, str):
+                raise host.refuse(self.key, claimed)
+            self.kept = claimed
+
+    def accepted(self) -> None:
+        self.is_accepted = True
+        with self.calls.lock:
+            self.calls.ran.add(self.key[0])
+
+    def __enter__(self) -> None:
+        self._outer = _ticket.set(_Ticket(self.host.gate, self.key))
+
+    def __exit__(self, *_: object) -> None:
+        _ticket.reset(self._outer)
+        self._release()
+
+    def _release(self) -> None:
+        with self.calls.lock:
+            self.calls.busy.discard(self.key[0])
+
+    def refusal(self, error: BaseException) -> BaseException:
+        """Returns the tool's own exception, or the refusal for any failure before the tool began."""
+        self._release()
+        if self.is_accepted or not isinstance(error, Exception):
+            return error
+        refusal = as_rejected(error, self.key[0])
+        if refusal.retry != "after_approval":
+            self.calls.keep(self.key, Kept(refusal=refusal))
+        return refusal
+
+    def returned(self, result: Any) -> Any:
+        self.calls.keep(self.key, Kept(result))
+        return result
+
+
+def key_of(call_id: str, name: str, args: Any) -> Key:
+    try:
+        return call_id, name, digest(args)
+    except Exception:
+        # The gate refuses such arguments, and says why on record.
+        return call_id, name, "unreadable"
+
+
+def as_rejected(error: Exception, call_id: str) -> Rejected:
+    """Returns the refusal for any exception: none is an allow."""
+    if isinstance(error, Rejected):
+        return error
+    return Rejected("INTERNAL", "an internal error; the call did not run", "never", None, call_id, None)
+
+
+def text_of(refusal: Rejected) -> str:
+    """Returns the text for the model: code, fixed sentence and remedy, without arguments."""
+    help_ = f" What would help: {refusal.unlock}." if refusal.unlock else ""
+    return f"Refused by Countersign: {refusal.code}. {refusal.message}.{help_}"
+
+
+def fresh_id() -> str:
+    """Returns an id for a call to which the host gives none."""
+    return f"local-{uuid.uuid4().hex}"
+
+
+def plain(args: Any) -> dict[str, Any]:
+    """Returns a fresh copy of arguments that are JSON text or a mapping of JSON values."""
+    copy: dict[str, Any] = json.loads(args if isinstance(args, (str, bytes)) else json.dumps(args))
+    return copy
+
+
+def is_same(sent: Any, arrived: Mapping[str, Any]) -> bool:
+    """Whether every member that was sent arrives with its value. Defaults may be added; 5 and 5.0 are one value."""
+    try:
+        sent = plain(sent)
+    except Exception:
+        # The gate refuses such arguments.
+        return True
+    pydantic = sys.modules.get("pydantic_core")
+    values = {name: pydantic.to_jsonable_python(value) if pydantic and name in sent else value
+              for name, value in arrived.items()}
+    return _is_same(sent, values)
+
+
+def _is_same(sent: Any, arrived: Any) -> bool:
+    if isinstance(sent, dict):
+        return isinstance(arrived, Mapping) and all(
+            name in arrived and _is_same(value, arrived[name]) for name, value in sent.items())
+    if isinstance(sent, list):
+        return isinstance(arrived, (list, tuple)) and len(sent) == len(arrived) and all(map(_is_same, sent, arrived))
+    if isinstance(sent, bool) or isinstance(arrived, bool) or not isinstance(sent, (int, float)):
+        return type(sent) is type(arrived) and bool(sent == arrived)
+    return isinstance(arrived, (int, float)) and sent == arrived
+
+
+_warned: set[str] = set()
+
+
+def warn_if_open(name: str, schema: Any) -> None:
+    """Warns once per tool whose schema lets a host convert or drop arguments after the decision."""
+    if name not in _warned and not _is_closed(schema):
+        _warned.add(name)
+        warnings.warn(f"the host may change arguments of `{name}` after the decision: close its schema, or wrap the tool",
+                      OpenSchemaWarning, stacklevel=3)
+
+
+def _is_closed(schema: Any) -> bool:
+    if isinstance(schema, Mapping):
+        is_open = "properties" in schema and schema.get("additionalProperties") is not False
+        return not is_open and all(map(_is_closed, schema.values()))
+    return not isinstance(schema, list) or all(map(_is_closed, schema))
+
+
+def tokens_in(answer: Any, call_id: str) -> list[str] | None:
+    """Returns the tokens for a call in a host's answer: a token, or tokens by call id. `None` if the answer is for other calls."""
+    if isinstance(answer, Mapping):
+        if call_id not in answer:
+            return None
+        answer = answer[call_id]
+    if isinstance(answer, str):
+        return [answer]
+    return [token for token in answer if isinstance(token, str)] if isinstance(answer, (list, tuple)) else []
