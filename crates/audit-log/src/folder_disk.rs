@@ -67,7 +67,7 @@ impl FolderDisk {
     fn file(&self, name: &str, options: &mut OpenOptions) -> io::Result<FolderFile> {
         let path = self.path.join(name);
         let (file, about) = open_unfollowed_with(&path, options)?;
-        Ok(FolderFile { file, path, identity: identity(&about) })
+        Ok(FolderFile { file, path, identity: identity(&about), is_locked: false })
     }
 }
 
@@ -129,9 +129,12 @@ impl Disk for FolderDisk {
     }
 
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
-        let file = self.file(name, Self::options().create(true).truncate(false))?;
+        let mut file = self.file(name, Self::options().create(true).truncate(false))?;
         match file.file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(file))),
+            Ok(()) => {
+                file.is_locked = true;
+                Ok(Some(Box::new(file)))
+            }
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -157,6 +160,18 @@ struct FolderFile {
     file: File,
     path: PathBuf,
     identity: FileIdentity,
+    is_locked: bool,
+}
+
+impl Drop for FolderFile {
+    /// Gives the lock back at once: a process that another thread is just starting has a copy of every open file
+    /// until it runs its program, and closing the file here would leave the lock to that copy.
+    fn drop(&mut self) {
+        if self.is_locked {
+            // Closing gives it back too, later.
+            let _ = self.file.unlock();
+        }
+    }
 }
 
 impl DiskFile for FolderFile {

@@ -116,7 +116,7 @@ impl StateFile {
             match file.try_lock() {
                 // why: its last holder may have removed the file between opening and locking.
                 Ok(()) if is_same(path.metadata(), &about) => {
-                    return Ok(LockedState { state: self, _lock: file });
+                    return Ok(LockedState { state: self, lock: file });
                 }
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if tries_left > 0 => std::thread::sleep(pause),
@@ -137,7 +137,15 @@ impl StateFile {
 #[derive(Debug)]
 pub struct LockedState<'a> {
     state: &'a StateFile,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for LockedState<'_> {
+    /// A process that another thread is just starting has a copy of the file, so closing it may not give the lock back.
+    fn drop(&mut self) {
+        // Closing gives it back too, later.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl LockedState<'_> {

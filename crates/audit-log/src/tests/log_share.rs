@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use countersign_keys::state_file::LockWait;
 
@@ -45,6 +45,29 @@ fn a_number_is_used_again_once_it_is_free() {
     drop(held);
     assert_eq!(Log::open_shared(&folder, options()).unwrap().1, LogNumber::FIRST);
     assert_eq!(list_logs(&folder).unwrap().len(), 2);
+}
+
+/// A process that is being started has copies of all open files until it runs its program.
+#[test]
+fn closed_log_is_free_while_processes_are_started() {
+    let (_place, folder) = place();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::process::Command::new(std::env::current_exe().unwrap())
+                        .arg("--help")
+                        .stdout(std::process::Stdio::null())
+                        .status()
+                        .unwrap();
+                }
+            });
+        }
+        let opened: Vec<_> = (0..200).map(|_| Log::open(&folder, options()).map(drop)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(opened.iter().all(Result::is_ok), "{opened:?}");
+    });
 }
 
 #[test]
