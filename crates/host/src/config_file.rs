@@ -233,30 +233,44 @@ impl ApprovalPart {
 /// # Errors
 /// `USAGE` if no file is found, or several profiles are.
 pub fn find_config(named: Option<&Path>) -> Result<PathBuf, HostError> {
+    let mut found = find_configs(named)?;
+    if found.len() > 1 {
+        let names: Vec<_> =
+            UserFolder::of_user()?.profiles()?.iter().map(|profile| profile.name().to_string()).collect();
+        let text = format!("several profiles: give --profile with one of {}", names.join(", "));
+        return Err(HostError::usage(text));
+    }
+    found.pop().ok_or_else(no_config)
+}
+
+/// Finds the configuration files that a person's answer can belong to: the one of [`find_config`], or those of all the user's
+/// profiles. At least one.
+///
+/// # Errors
+/// `USAGE` if no file is found; a profile that others can open.
+pub fn find_configs(named: Option<&Path>) -> Result<Vec<PathBuf>, HostError> {
     if let Some(path) = named {
-        return Ok(path.to_owned());
+        return Ok(vec![path.to_owned()]);
     }
     let home = UserFolder::of_user();
     let user = home.as_ref().ok().map(|home| home.path().join(CONFIG_NAME));
     let found = [Some(PathBuf::from(CONFIG_NAME)), user].into_iter().flatten().find(|path| path.exists());
     if let Some(path) = found {
-        return Ok(path);
+        return Ok(vec![path]);
     }
-    let profiles = home.as_ref().map_or_else(|_| Ok(Vec::new()), UserFolder::profiles)?;
-    match (profiles.as_slice(), home) {
-        ([only], Ok(home)) => home.config_of(only.name()),
-        ([], _) | (_, Err(_)) => Err(HostError::usage(
-            "configuration not found: name it with --config, or create gateway.toml in this folder or \
-             countersign/gateway.toml in your configuration folder",
-        )),
-        (several, Ok(_)) => {
-            let names: Vec<_> = several.iter().map(|profile| profile.name().to_string()).collect();
-            Err(HostError::usage(format!(
-                "several profiles: give --profile with one of {}",
-                names.join(", ")
-            )))
-        }
+    let home = home.map_err(|_| no_config())?;
+    let profiles = home.profiles()?;
+    if profiles.is_empty() {
+        return Err(no_config());
     }
+    profiles.iter().map(|profile| home.config_of(profile.name())).collect()
+}
+
+fn no_config() -> HostError {
+    HostError::usage(
+        "configuration not found: name it with --config, or create gateway.toml in this folder or \
+         countersign/gateway.toml in your configuration folder",
+    )
 }
 
 impl ConfigFile {

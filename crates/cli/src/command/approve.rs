@@ -4,14 +4,13 @@ use clap::Args;
 use countersign_approval_token::{DenialReason, PendingApproval, PendingApprovals as _, short_id};
 use countersign_audit_log::AnswerVerdict;
 use countersign_core::{CallId, OperatorId};
-use countersign_host::config_file::ConfigFile;
 use countersign_host::escape::spelled;
 use countersign_host::questions::{QuestionQueue, WaitingPlan, describe, question, report};
 use countersign_host::record::PreparedRecord;
 use serde_json::json;
 
 use crate::approver::ApproverArgs;
-use crate::config_args::ConfigArgs;
+use crate::config_args::{ConfigArgs, QuestionQueues};
 use crate::failure::{Exit, Failure};
 use crate::files::read_text_file;
 use crate::output::{Output, ask_at_terminal, reporter};
@@ -91,28 +90,26 @@ impl TypedAnswer {
 
 impl ApproveArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let path = self.config.path()?;
-        let config = ConfigFile::read(&path)?;
-        let queue = QuestionQueue::open(&config).map_err(|error| error.about(path.display()))?;
+        let configs = self.config.read_all()?;
+        let queues = configs.queues()?;
         if self.watch {
             if self.id != "list" {
                 return Err(Failure::usage("--watch takes no id"));
             }
-            return watch(out, &config, &self.approver.name()?);
+            return watch(out, &configs, &self.approver.name()?);
         }
         if self.id == "list" {
             if self.yes || self.deny || self.show || self.edit.is_some() {
                 return Err(Failure::usage("--yes, --deny, --show and --edit need the id of a call"));
             }
-            return list(out, queue.as_ref(), self.all);
+            return list(out, &queues, self.all);
         }
         if self.all {
             return Err(Failure::usage("--all is only valid with `list`"));
         }
-        let queue = queue.ok_or_else(QuestionQueue::unknown)?;
-        let id = queue.find(&self.id, self.yes && !self.deny, now()?)?;
+        let (queue, id) = queues.find(&self.id, self.yes && !self.deny)?;
         if self.show {
-            return show(out, &queue, &id);
+            return show(out, queue, &id);
         }
         let verdict = if self.deny { AnswerVerdict::Denied } else { AnswerVerdict::Approved };
         let mut pending = queue.answerable(&id, verdict, now()?)?;
@@ -123,13 +120,13 @@ impl ApproveArgs {
         if let Some(file) = &self.edit {
             pending = queue.edit(&pending, &read_text_file(file)?)?;
         }
-        let answering = Answering { queue: &queue, pending: &pending, approver: &approver };
+        let answering = Answering { queue, pending: &pending, approver: &approver };
         let record = queue.answer_record(&reporter())?;
         if self.deny {
             return answering.deny(out, self.reason.as_ref(), record, Exit::Done);
         }
         if !self.yes {
-            match ask(&queue, &pending)? {
+            match ask(queue, &pending)? {
                 TypedAnswer::Yes => {}
                 TypedAnswer::No => return answering.deny(out, None, record, Exit::Refused),
                 TypedAnswer::Neither => {
@@ -214,31 +211,29 @@ fn show(out: &mut Output, queue: &QuestionQueue<'_>, id: &CallId) -> Result<Exit
     Ok(Exit::Done)
 }
 
-fn list(out: &mut Output, queue: Option<&QuestionQueue<'_>>, all: bool) -> Result<Exit, Failure> {
-    let (mut waiting, mut ended) = (Vec::new(), Vec::new());
-    if let Some(queue) = queue {
-        let now = now()?;
-        waiting = queue.store().list(now)?;
-        if all {
-            ended = queue.store().list_ended(now)?;
-        }
-    }
+fn list(out: &mut Output, queues: &QuestionQueues<'_>, all: bool) -> Result<Exit, Failure> {
+    let now = now()?;
+    let waiting = queues.collect(|queue| Ok(queue.store().list(now)?))?;
+    let ended = if all { queues.collect(|queue| Ok(queue.store().list_ended(now)?))? } else { Vec::new() };
     if out.is_json() {
-        let mut lists = json!({"ok": true, "pending": waiting.iter().map(report).collect::<Vec<_>>()});
+        let reports = |questions: &[(_, PendingApproval)]| -> Vec<_> {
+            questions.iter().map(|(_, pending)| report(pending)).collect()
+        };
+        let mut lists = json!({"ok": true, "pending": reports(&waiting)});
         if let Some(members) = lists.as_object_mut().filter(|_| all) {
-            members.insert("ended".to_owned(), ended.iter().map(report).collect());
+            members.insert("ended".to_owned(), json!(reports(&ended)));
         }
         out.json(&lists)?;
     } else if waiting.is_empty() && ended.is_empty() {
         out.line("nothing waits for approval")?;
     } else {
-        let ids = || waiting.iter().map(|it| it.id().as_str());
+        let ids = || waiting.iter().map(|(_, it)| it.id().as_str());
         let short =
             |id: &CallId| short_id(id.as_str(), ids().filter(|other| *other != id.as_str())).to_owned();
-        let notes = waiting.iter().map(|it| (it, short(it.id()), ""));
-        let ended = ended.iter().map(|it| (it, it.id().to_string(), "  session ended"));
-        for (pending, id, note) in notes.chain(ended) {
-            let so_far = queue.map(|queue| queue.approvals_so_far(pending)).transpose()?.flatten();
+        let notes = waiting.iter().map(|(queue, it)| (queue, it, short(it.id()), ""));
+        let ended = ended.iter().map(|(queue, it)| (queue, it, it.id().to_string(), "  session ended"));
+        for (queue, pending, id, note) in notes.chain(ended) {
+            let so_far = queue.approvals_so_far(pending)?;
             let so_far = so_far.map(|so_far| format!("  {so_far}")).unwrap_or_default();
             let binding = pending.binding();
             let kind =

@@ -4,9 +4,7 @@ use clap::Args;
 use countersign_core::{Millis, OperatorId};
 use countersign_host::config_file::ConfigFile;
 use countersign_host::person::system_user;
-use countersign_host::questions::{
-    AttestableCall, QuestionQueue, UnsignedAttestation, describe, describe_attestation,
-};
+use countersign_host::questions::{AttestableCall, UnsignedAttestation, describe, describe_attestation};
 use countersign_host::sign_command::SignCommand;
 use countersign_keys::{Signature, SigningKey};
 use serde_json::json;
@@ -15,7 +13,6 @@ use crate::config_args::ConfigArgs;
 use crate::failure::{Exit, Failure};
 use crate::files::read_signers;
 use crate::output::{Output, ask_at_terminal, internal, note, reporter};
-use crate::time::now;
 
 /// Attest to a call that waits for evidence: sign that its reasons are true, for exactly this call, once.
 ///
@@ -76,13 +73,11 @@ enum SigningKeySource {
 
 impl AttestArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let path = self.config.path()?;
-        let config = ConfigFile::read(&path)?;
-        let queue = QuestionQueue::open(&config).map_err(|error| error.about(path.display()))?;
-        let queue = queue.ok_or_else(QuestionQueue::unknown)?;
-        let id = queue.find(&self.id, self.yes, now()?)?;
+        let configs = self.config.read_all()?;
+        let queues = configs.queues()?;
+        let (queue, id) = queues.find(&self.id, self.yes)?;
         let call = queue.attestable(&id, &reporter())?;
-        let signer = if self.show { None } else { Some(self.signer(&config)?) };
+        let signer = if self.show { None } else { Some(self.signer(queue.config())?) };
         let text = self.proposal(&call)?;
         let unsigned = call.draft(&text, &self.key_id, self.evidence_id.as_deref(), self.ttl)?;
         let pending = call.pending();

@@ -3,7 +3,7 @@ use countersign_approval_token::StoredGrant;
 use countersign_audit_log::AnswerVerdict;
 use countersign_core::{Millis, TokenId};
 use countersign_host::escape::shown_line;
-use countersign_host::questions::{GrantWish, QuestionQueue, describe, grant_report};
+use countersign_host::questions::{GrantWish, describe, grant_report};
 use serde_json::json;
 
 use crate::approver::ApproverArgs;
@@ -88,9 +88,9 @@ impl GrantCommand {
 
 impl NewGrant {
     fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let config = self.config.read()?;
-        let queue = QuestionQueue::open(&config)?.ok_or_else(QuestionQueue::unknown)?;
-        let id = queue.find(&self.id, self.yes, now()?)?;
+        let configs = self.config.read_all()?;
+        let queues = configs.queues()?;
+        let (queue, id) = queues.find(&self.id, self.yes)?;
         let pending = queue.answerable(&id, AnswerVerdict::Granted, now()?)?;
         let mut wish = GrantWish::new(self.uses, self.ttl);
         (wish.conditions, wish.any_session) = (self.conditions.clone(), self.any_session);
@@ -131,11 +131,9 @@ impl NewGrant {
 
 impl ListGrants {
     fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let config = self.config.read()?;
-        let grants = match QuestionQueue::open(&config)? {
-            Some(queue) => queue.grants()?,
-            None => Vec::new(),
-        };
+        let configs = self.config.read_all()?;
+        let queues = configs.queues()?;
+        let grants: Vec<_> = queues.grants()?.into_iter().map(|(_, grant)| grant).collect();
         if out.is_json() {
             let grants: Vec<_> = grants.iter().map(grant_report).collect();
             out.json(&json!({"ok": true, "grants": grants}))?;
@@ -152,9 +150,11 @@ impl ListGrants {
 
 impl RevokeGrant {
     fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let config = self.config.read()?;
+        let configs = self.config.read_all()?;
+        let queues = configs.queues()?;
+        let found = queues.grants()?.into_iter().find(|(_, grant)| grant.facts.grant_id == self.id);
         let unknown = || Failure::new("GRANT_UNKNOWN", "no grant with this id counts");
-        let queue = QuestionQueue::open(&config)?.ok_or_else(unknown)?;
+        let (queue, _) = found.ok_or_else(unknown)?;
         let (record, approver) = (queue.answer_record(&reporter())?, self.approver.name()?);
         queue.revoke(&self.id, &approver, record)?;
         let id = &self.id;

@@ -57,20 +57,62 @@ fn unwrap_gives_back_the_bytes_of_before_wrap() {
     assert_eq!(bench.read("mcp.json"), before);
 }
 
-#[test]
-fn a_wrapped_entry_starts_a_gateway() {
-    let bench = client();
-    done(&bench, "wrap mcp.json --yes");
+/// Starts the server of an entry as a client does.
+fn start(bench: &Bench, server: &str) -> Client {
     let text = bench.read("mcp.json");
-    let entry = text.lines().find(|line| line.contains("\"command\"")).unwrap();
-    let entry = entry.trim().trim_start_matches("\"desk\":").trim().trim_end_matches(',');
+    let name = format!("\"{server}\":");
+    let (_, entry) = text.split_once(&name).unwrap();
+    let entry = entry.lines().next().unwrap().trim().trim_end_matches(',');
     let entry: Value = serde_json::from_str(&format!("{entry}}}")).unwrap();
     let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
     let mut command = Command::new(entry["command"].as_str().unwrap());
     command.args(args).current_dir(bench.folder()).env("XDG_CONFIG_HOME", bench.path("home"));
-    let mut client = Client::start_command(command);
-    let refused = client.call("delete_everything", json!({}));
+    Client::start_command(command)
+}
+
+#[test]
+fn a_wrapped_entry_starts_a_gateway() {
+    let bench = client();
+    done(&bench, "wrap mcp.json --yes");
+    let refused = start(&bench, "desk").call("delete_everything", json!({}));
     assert_eq!(refused["_meta"]["dev.countersign/decision"]["code"], "UNDISCLOSED_TOOL", "{refused}");
+}
+
+#[test]
+fn an_id_alone_names_the_question_of_its_profile() {
+    let bench = client();
+    let text = bench.read("mcp.json");
+    let (desk, server) = text.split_once("\"desk\"").unwrap();
+    let (server, end) = server.split_once("}, },").unwrap();
+    bench.write("mcp.json", format!("{desk}\"desk\"{server}}}, }},\r\n    \"shop\"{server}}}, }},{end}"));
+    done(&bench, "wrap mcp.json --yes");
+    let mut clients = ["desk", "shop"].map(|server| start(&bench, server));
+    std::thread::scope(|scope| {
+        let calls =
+            clients.each_mut().map(|client| scope.spawn(|| client.call("refund", json!({"amount": 1}))));
+        // Soon both calls are held.
+        let looks = (0..500)
+            .map(|_| -> Value { serde_json::from_str(&done(&bench, "--json approve list")).unwrap() });
+        let listed = looks.map(|list| list["pending"].as_array().unwrap().clone());
+        let listed = listed.into_iter().find(|pending| pending.len() == 2).unwrap();
+        for question in &listed {
+            let id = question["call_id"].as_str().unwrap();
+            done(&bench, &format!("approve {id} --yes --by ada"));
+        }
+        for call in calls {
+            let ran = call.join().unwrap();
+            assert_eq!(ran["content"][0]["text"], "done", "{ran}");
+        }
+    });
+    drop(clients);
+    let profiles = std::fs::read_dir(bench.path("home/countersign/profiles")).unwrap();
+    let answers = profiles.map(|profile| {
+        let mut grep = Command::new("grep");
+        let found =
+            grep.args(["-rh", "\"type\":\"answer\""]).arg(profile.unwrap().path().join("log")).output();
+        String::from_utf8(found.unwrap().stdout).unwrap().lines().count()
+    });
+    assert_eq!(answers.collect::<Vec<_>>(), [1, 1], "each answer is in the log of its profile");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use countersign_approval_token::{PendingApproval, PendingApprovals as _, PendingError, PendingState};
 use countersign_audit_log::AnswerVerdict;
-use countersign_core::{CallFacts, CallId, Timestamp};
+use countersign_core::{Audience, CallFacts, CallId, Timestamp};
 use countersign_sqlite::SqliteStore;
 
 use super::shown::state_word;
@@ -47,6 +47,18 @@ impl<'c> QuestionQueue<'c> {
     #[must_use]
     pub const fn store(&self) -> &SqliteStore {
         &self.store
+    }
+
+    /// Returns `true` if the configuration's tokens bind this audience. Several configurations can share a store.
+    #[must_use]
+    pub fn is_of(&self, audience: &Audience) -> bool {
+        self.config.audience().is_ok_and(|own| own == *audience)
+    }
+
+    /// Returns the configuration.
+    #[must_use]
+    pub const fn config(&self) -> &'c ConfigFile {
+        self.config
     }
 
     /// Returns a question in any state.

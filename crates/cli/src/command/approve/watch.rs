@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use countersign_approval_token::{DenialReason, PendingApproval, PendingApprovals as _};
 use countersign_core::{CallId, OperatorId};
-use countersign_host::config_file::ConfigFile;
 use countersign_host::questions::{QuestionQueue, describe, question};
 
 use super::editor::edit_text;
 use super::{Answering, attest_line};
+use crate::config_args::{ConfigFiles, QuestionQueues};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, ask_at_terminal, note, reporter};
 use crate::time::now;
@@ -53,7 +53,7 @@ impl TypedKey {
 }
 
 /// Asks about each waiting call or plan until the person quits. A skipped one is not asked about again.
-pub(super) fn watch(out: &mut Output, config: &ConfigFile, approver: &OperatorId) -> Result<Exit, Failure> {
+pub(super) fn watch(out: &mut Output, configs: &ConfigFiles, approver: &OperatorId) -> Result<Exit, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new("NOT_A_TERMINAL", "--watch asks at a terminal"));
     }
@@ -61,9 +61,8 @@ pub(super) fn watch(out: &mut Output, config: &ConfigFile, approver: &OperatorId
     let mut skipped = BTreeSet::new();
     loop {
         // Before the first call the store is missing.
-        let queue = QuestionQueue::open(config)?;
-        let next = queue.as_ref().map(|queue| next(queue, approver, &skipped)).transpose()?.flatten();
-        let Some((queue, pending)) = queue.as_ref().zip(next) else {
+        let queues = configs.queues()?;
+        let Some((queue, pending)) = next(&queues, approver, &skipped)? else {
             thread::sleep(LOOK);
             continue;
         };
@@ -96,20 +95,21 @@ pub(super) fn watch(out: &mut Output, config: &ConfigFile, approver: &OperatorId
 }
 
 /// The oldest question that this approver can answer and that was not skipped. One that waits for an attestation can be denied.
-fn next(
-    queue: &QuestionQueue<'_>,
+fn next<'q, 'c>(
+    queues: &'q QuestionQueues<'c>,
     approver: &OperatorId,
     skipped: &BTreeSet<CallId>,
-) -> Result<Option<PendingApproval>, Failure> {
-    for pending in queue.store().list(now()?)? {
+) -> Result<Option<(&'q QuestionQueue<'c>, PendingApproval)>, Failure> {
+    let now = now()?;
+    for (queue, pending) in queues.collect(|queue| Ok(queue.store().list(now)?))? {
         if skipped.contains(pending.id()) {
             continue;
         }
         if !queue.lacks_approval(pending.id())? {
-            return Ok(Some(pending));
+            return Ok(Some((queue, pending)));
         }
         match queue.check_approver(&pending, approver) {
-            Ok(()) => return Ok(Some(pending)),
+            Ok(()) => return Ok(Some((queue, pending))),
             Err(error) if ["PENDING_APPROVER", "PENDING_SAME_APPROVER"].contains(&error.code()) => {}
             Err(error) => return Err(error.into()),
         }
