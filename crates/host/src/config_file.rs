@@ -15,6 +15,7 @@ use crate::files::{read_text_file, read_trusted_text};
 use crate::home::UserFolder;
 use crate::inputs::read_trust_root;
 use crate::notify::Notifier;
+pub use crate::observe_part::LONGEST as LONGEST_OBSERVE;
 use crate::observe_part::ObservePart;
 use crate::plans::{Around, PlanPart};
 use crate::proposals::ProposalPlan;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::error::HostError;
 
 /// Longest time that observe mode may still last: 31 days.
-const LONGEST: Millis = Millis::from_secs(31 * 24 * 60 * 60);
+pub const LONGEST: Millis = Millis::from_secs(31 * 24 * 60 * 60);
 
 /// A shadow mode with a stated end: what only lacks an approval, a rate or a constraint runs, and is recorded as observed.
 #[derive(Clone, Debug, Deserialize)]

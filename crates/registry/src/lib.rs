@@ -29,6 +29,7 @@ mod follow;
 mod host_rules;
 mod limits;
 mod lint;
+mod lint_gaps;
 mod lint_rules;
 mod load;
 mod mark;

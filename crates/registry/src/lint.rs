@@ -7,6 +7,7 @@ use crate::agent_entry::AgentEntry;
 use crate::cut::cut;
 use crate::draft::RegistryDraft;
 use crate::finding::{Finding, note, warn};
+use crate::lint_gaps::lint_gaps;
 use crate::lint_rules::{lint_approval, lint_place};
 use crate::schema_bounds::branches_back;
 use crate::tool_entry::ToolEntry;
@@ -61,6 +62,7 @@ fn lint_tool(tool: &ToolEntry, agents: &[&AgentId], findings: &mut Vec<Finding>)
         lint_place(tool, constraint, findings);
     }
     lint_approval(tool, findings);
+    lint_gaps(tool, findings);
     if tool.impact().is_high() && !tool.approval().is_required() {
         let message = format!("`{name}` has the impact `{}` and needs no approval", tool.impact());
         warn(findings, "LINT_NO_APPROVAL", message);

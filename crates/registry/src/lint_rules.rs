@@ -34,7 +34,7 @@ pub(crate) fn lint_approval(tool: &ToolEntry, findings: &mut Vec<Finding>) {
         let number = index.saturating_add(1);
         note(findings, "LINT_APPROVAL_BRANCH", format!("`{name}` needs no approval if {branch}"));
         let mut constraints = branch.constraints().iter();
-        if let Some(never) = constraints.clone().find(|it| can_never_hold(it, branch, tool)) {
+        if let Some(never) = contradiction(branch, tool) {
             let message = format!(
                 "branch {number} of `{name}` never matches: the schema or another constraint excludes that {never}"
             );
@@ -59,6 +59,15 @@ pub(crate) fn lint_approval(tool: &ToolEntry, findings: &mut Vec<Finding>) {
             }
         }
     }
+}
+
+/// Returns `true` if no call that matches the schema matches the branch, as far as that is clear.
+pub(crate) fn never_matches(branch: &ApprovalBranch, tool: &ToolEntry) -> bool {
+    contradiction(branch, tool).is_some()
+}
+
+fn contradiction<'b>(branch: &'b ApprovalBranch, tool: &ToolEntry) -> Option<&'b Constraint> {
+    branch.constraints().iter().find(|it| can_never_hold(it, branch, tool))
 }
 
 /// Returns `true` if the schema or another constraint of the branch clearly contradicts the constraint.

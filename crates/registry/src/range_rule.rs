@@ -48,6 +48,10 @@ impl RangeRule {
     pub(crate) const fn has_min(self) -> bool {
         self.min.is_some()
     }
+
+    pub(crate) const fn has_max(self) -> bool {
+        self.max.is_some()
+    }
 }
 
 /// As a predicate: `is at most 20`.

@@ -181,7 +181,7 @@ fn of_arguments(definition: &Value) -> ToolTier {
 }
 
 /// Splits `getFileInfo`, `get_file_info` and `get-file-info` into the same words.
-fn words(name: &str) -> Vec<String> {
+pub(crate) fn words(name: &str) -> Vec<String> {
     let (mut words, mut last_is_lower) = (vec![String::new()], false);
     for letter in name.chars() {
         let is_separator = matches!(letter, '_' | '-' | '.' | '/' | ' ');

@@ -6,7 +6,8 @@ mod targets;
 
 use clap::Args;
 use countersign_clients::{ClientFile, ClientServer, ServerStart};
-use countersign_core::Millis;
+use countersign_core::{Millis, Timestamp};
+use countersign_host::config_file::LONGEST_OBSERVE;
 use countersign_host::home::UserFolder;
 use countersign_host::interrupt::Interrupt;
 use serde_json::json;
@@ -16,6 +17,7 @@ use self::profile::{DraftedEntry, set_approval};
 use self::targets::{Target, targets};
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, ask_at_terminal, note, watch_signals};
+use crate::time::now;
 
 pub(crate) use self::remove::Unwrap;
 pub(crate) use self::status::status;
@@ -46,6 +48,9 @@ pub(crate) struct Wrap {
     /// Do not ask.
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
+    /// Observe for this time, 31d at most, then enforce: until then calls run that only lack an approval, a rate or a constraint.
+    #[arg(long, value_name = "SPAN", conflicts_with = "status")]
+    observe: Option<Millis>,
     /// How long to wait for each answer of a server.
     #[arg(long, value_name = "SPAN", default_value = "60s")]
     wait: Millis,
@@ -70,6 +75,7 @@ impl Wrap {
             return status(out);
         }
         let home = UserFolder::of_user()?;
+        let observe_until = self.observe.map(end_of_observe).transpose()?;
         let targets = targets(self.target.as_deref())?;
         let files = targets.into_iter().map(OpenClientFile::open).collect::<Result<Vec<_>, _>>()?;
         if !self.yes && !self.dry_run {
@@ -94,7 +100,7 @@ impl Wrap {
         if goes_on {
             home.prepare()?;
             for one in &drafted {
-                one.entry.sign(&home)?;
+                one.entry.sign(&home, observe_until)?;
             }
             for (place, file) in files.iter().enumerate() {
                 let mine = || drafted.iter().filter(|one| one.place == place);
@@ -102,7 +108,7 @@ impl Wrap {
                 wrapped.extend(mine());
             }
         }
-        report(out, &wrapped, &open, before)?;
+        report(out, &wrapped, &open, before, observe_until)?;
         Ok(if open.is_empty() { Exit::Done } else { Exit::Refused })
     }
 
@@ -125,6 +131,14 @@ impl Wrap {
                 .map_err(|failure| format!("it does not start: {}: {}", failure.code(), failure.line())),
         }
     }
+}
+
+fn end_of_observe(span: Millis) -> Result<Timestamp, Failure> {
+    let wrong = || Failure::new("CONFIG_OBSERVE", "--observe is a time from 1s to 31d");
+    if span == Millis::ZERO || span > LONGEST_OBSERVE {
+        return Err(wrong());
+    }
+    now()?.checked_add(span).map_err(|_| wrong())
 }
 
 fn ask_at_terminal_is_possible() -> Result<(), Failure> {
@@ -235,7 +249,13 @@ fn moved(out: &mut Output, drafted: &mut [Drafted]) -> Result<bool, Failure> {
     }
 }
 
-fn report(out: &mut Output, wrapped: &[&Drafted], open: &[StillOpen], before: usize) -> Result<(), Failure> {
+fn report(
+    out: &mut Output,
+    wrapped: &[&Drafted],
+    open: &[StillOpen],
+    before: usize,
+    observe_until: Option<Timestamp>,
+) -> Result<(), Failure> {
     if out.is_json() {
         let tools = wrapped.iter().flat_map(|one| {
             one.entry.tools.iter().map(|tool| {
@@ -246,6 +266,7 @@ fn report(out: &mut Output, wrapped: &[&Drafted], open: &[StillOpen], before: us
         let open = open.iter().map(|one| json!({"server": one.server, "why": one.why}));
         return out.json(&json!({
             "ok": open.len() == 0, "tools": tools.collect::<Vec<_>>(), "still_open": open.collect::<Vec<_>>(), "protected_before": before,
+            "observe_until": observe_until.filter(|_| !wrapped.is_empty()),
         }));
     }
     if !wrapped.is_empty() {
@@ -263,6 +284,11 @@ fn report(out: &mut Output, wrapped: &[&Drafted], open: &[StillOpen], before: us
     }
     if wrapped.is_empty() {
         return out.line(&format!("nothing was changed; {before} protected before"));
+    }
+    if let Some(until) = observe_until {
+        out.line(&format!(
+            "\nUntil {until} calls run that only lack an approval, a rate or a constraint, and the record says so. Then the gateway enforces."
+        ))?;
     }
     out.line(
         "\nNext: restart the client. A refused call names an id, and `countersign approve ID` answers it.",

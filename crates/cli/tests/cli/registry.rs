@@ -131,6 +131,36 @@ fn lint_warns_of_a_missing_approval() {
 }
 
 #[test]
+fn lint_closes_open_schemas() {
+    let bench = desk::open();
+    let mut draft = desk::draft();
+    let schema = |draft: &Value, tool: usize| draft["tools"][tool]["args_schema"].clone();
+    draft["tools"][0]["args_schema"]["additionalProperties"] = json!(true);
+    draft["tools"][1]["args_schema"].as_object_mut().unwrap().remove("additionalProperties");
+    draft["tools"][1]["args_schema"]["anyOf"] = json!([{"required": ["amount"]}, {"required": ["order"]}]);
+    draft["tools"][1]["args_schema"]["properties"]["part"] =
+        json!({"type": "number", "maximum": 31.245_270_191_439_438});
+    bench.write("open.json", draft.to_string());
+    let open = bench.read("open.json");
+    bench.fails("registry lint open.json --fix", 1, "NOT_A_TERMINAL");
+    assert_eq!(bench.read("open.json"), open, "without an answer");
+    let shown = bench.ok("registry lint open.json --fix --yes");
+    assert!(shown.contains("-   \"additionalProperties\": true"), "{shown}");
+    assert!(shown.contains("+   \"unevaluatedProperties\": false"), "{shown}");
+    assert!(!shown.contains("LINT_SCHEMA_OPEN"), "{shown}");
+    let mut wanted = draft.clone();
+    wanted["tools"][0]["args_schema"]["additionalProperties"] = json!(false);
+    wanted["tools"][1]["args_schema"]["unevaluatedProperties"] = json!(false);
+    let fixed: Value = serde_json::from_str(&bench.read("open.json")).unwrap();
+    assert_eq!((schema(&fixed, 0), schema(&fixed, 1)), (schema(&wanted, 0), schema(&wanted, 1)));
+    assert_eq!(fixed, wanted, "all else stays");
+    let once = bench.read("open.json");
+    let again = bench.run("registry lint open.json --fix --yes --json").value();
+    assert_eq!((&again["closed"], bench.read("open.json")), (&json!([]), once));
+    bench.ok("registry sign open.json --key op.key --out signed.json --force");
+}
+
+#[test]
 fn the_schema_is_json_and_names_the_format() {
     let bench = Bench::new();
     let schema = bench.run("registry schema").value();

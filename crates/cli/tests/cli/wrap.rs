@@ -115,6 +115,48 @@ fn an_id_alone_names_the_question_of_its_profile() {
     assert_eq!(answers.collect::<Vec<_>>(), [1, 1], "each answer is in the log of its profile");
 }
 
+/// Asks for a refund through the wrapped entry, without waiting for a person.
+fn refund(bench: &Bench) -> Value {
+    let profiles = std::fs::read_dir(bench.path("home/countersign/profiles")).unwrap();
+    for profile in profiles {
+        let config = profile.unwrap().path().join("gateway.toml");
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, text.replace("hold = \"45s\"", "")).unwrap();
+    }
+    start(bench, "desk").call("refund", json!({"amount": 1}))
+}
+
+#[test]
+fn observe_lets_calls_run_until_its_end() {
+    let bench = client();
+    let shown = done(&bench, "wrap mcp.json --yes --observe 1h");
+    assert!(shown.contains("only lack an approval"), "{shown}");
+    assert_eq!(refund(&bench)["content"][0]["text"], "done");
+    done(&bench, "unwrap mcp.json");
+    done(&bench, "wrap mcp.json --yes --observe 1s");
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let refused = refund(&bench);
+    assert_eq!(refused["_meta"]["dev.countersign/decision"]["code"], "APPROVAL_REQUIRED", "{refused}");
+}
+
+#[test]
+fn wrap_without_observe_ends_it() {
+    let bench = client();
+    done(&bench, "wrap mcp.json --yes --observe 31d");
+    done(&bench, "unwrap mcp.json");
+    done(&bench, "wrap mcp.json --yes");
+    let refused = refund(&bench);
+    assert_eq!(refused["_meta"]["dev.countersign/decision"]["code"], "APPROVAL_REQUIRED", "{refused}");
+}
+
+#[test]
+fn observe_without_a_near_end_is_refused() {
+    let bench = client();
+    for span in ["0s", "32d"] {
+        unchanged(&bench, &format!("wrap mcp.json --yes --observe {span}"), 1, "CONFIG_OBSERVE");
+    }
+}
+
 #[test]
 fn a_dry_run_writes_nothing() {
     let bench = client();

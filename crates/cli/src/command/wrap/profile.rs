@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use countersign_clients::{ClientServer, ServerStart, Wrapping};
-use countersign_core::{AgentId, Digest, Millis, OperatorId, ServerName};
+use countersign_core::{AgentId, Digest, Millis, OperatorId, ServerName, Timestamp};
 use countersign_host::files::{Replace, read_text_file, write_secret_file};
 use countersign_host::home::{UserFolder, UserProfile, UserProfileName};
 use countersign_host::interrupt::Interrupt;
@@ -144,8 +144,8 @@ impl DraftedEntry {
         Ok(Self { profile, tools, draft_tools, draft, name, agent, by, entry })
     }
 
-    /// Signs the registry and writes the profile.
-    pub(crate) fn sign(&self, home: &UserFolder) -> Result<(), Failure> {
+    /// Signs the registry and writes the profile. A configuration that exists keeps all but its `[observe]` table.
+    pub(crate) fn sign(&self, home: &UserFolder, observe_until: Option<Timestamp>) -> Result<(), Failure> {
         let profile = home.profile(&self.profile);
         profile.prepare()?;
         let mut draft = self.draft.clone();
@@ -163,8 +163,11 @@ impl DraftedEntry {
         )?;
         write_file(&profile.registry(), signed.to_json().as_bytes(), Replace::Allowed)?;
         write_file(&profile.draft(), text.as_bytes(), Replace::Allowed)?;
-        if !profile.config().exists() {
-            write_secret_file(&profile.config(), self.configuration()?.as_bytes())?;
+        let before = profile.config().exists().then(|| read_text_file(&profile.config())).transpose()?;
+        let text = before.clone().map_or_else(|| self.configuration(), Ok)?;
+        let text = with_observe(&text, observe_until);
+        if before.as_ref() != Some(&text) {
+            write_secret_file(&profile.config(), text.as_bytes())?;
         }
         Ok(())
     }
@@ -190,6 +193,23 @@ impl DraftedEntry {
              [server]\nname = \"{name}\"\n"
         ))
     }
+}
+
+/// Puts this `[observe]` table into a configuration, in place of one that it has. Without a time the configuration enforces.
+fn with_observe(config: &str, until: Option<Timestamp>) -> String {
+    let table = |line: &str| line.trim_start().starts_with('[').then(|| line.trim().starts_with("[observe]"));
+    let mut inside = false;
+    let mut text: String = config
+        .split_inclusive('\n')
+        .filter(|line| {
+            inside = table(line).unwrap_or(inside);
+            !inside
+        })
+        .collect();
+    if let Some(until) = until {
+        text = format!("{}\n\n[observe]\nuntil = \"{until}\"\n", text.trim_end());
+    }
+    text
 }
 
 fn drafted_tool(entry: &Value) -> Result<DraftedTool, Failure> {
