@@ -352,7 +352,7 @@ async def eras(folder):
     check("eras: the probe does not reach the server", "server/discover" not in got.read_text())
     lines = record(folder)
     codes = [line["code"] for line in lines if line["type"] == "gateway"]
-    check("eras: each refused message is on record", codes == ["PROTOCOL_ERA"] * 4 + ["SERVER_ANSWER"] * 2, codes)
+    check("eras: each refused message is on record, and no probe", codes == ["PROTOCOL_ERA"] * 3 + ["SERVER_ANSWER"] * 2, codes)
     outcomes = [line["outcome"] for line in lines if line["type"] == "outcome"]
     check("eras: how the calls ended is on record", outcomes == ["returned", "unknown"] * 2, outcomes)
     check("eras: no refused message is a call of the agent", all(line.get("code") is None for line in lines if line["type"] == "decision"))

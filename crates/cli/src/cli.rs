@@ -2,9 +2,11 @@ use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser};
+use countersign_host::home::UserFolder;
 
 use crate::command::Verb;
+use crate::command::wrap::status;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, note};
 
@@ -27,10 +29,25 @@ pub(crate) struct Cli {
     json: bool,
 
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 impl Cli {
+    /// Runs the verb. Without one, shows the protected servers; without a profile, the help.
+    fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let is_set_up =
+            || UserFolder::of_user().and_then(|home| home.profiles()).is_ok_and(|it| !it.is_empty());
+        match &self.verb {
+            Some(verb) => verb.run(out),
+            None if is_set_up() => status(out),
+            None if self.json => Err(Failure::usage("a verb is missing; see --help")),
+            None => {
+                note(Self::command().render_help().to_string().trim_end());
+                Ok(Exit::Usage)
+            }
+        }
+    }
+
     /// Returns the full command tree, for shell completions.
     pub(crate) fn tree() -> clap::Command {
         Self::command()
@@ -40,10 +57,13 @@ impl Cli {
 /// Parses the command line, runs one verb and reports the result.
 pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     let asked_for_json = args.iter().take_while(|arg| *arg != OsStr::new("--")).any(|arg| arg == "--json");
-    match Cli::try_parse_from(args) {
-        Ok(cli) => {
+    let parsed = Cli::command().try_get_matches_from(args);
+    let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, has_force(&matches))));
+    match parsed {
+        Ok((cli, has_force)) => {
             let mut out = Output::new(cli.json);
-            let ended = cli.verb.run(&mut out);
+            let ended = cli.run(&mut out);
+            let ended = ended.map_err(|failure| if has_force { failure.naming_force() } else { failure });
             end(&mut out, ended)
         }
         Err(error) => {
@@ -51,6 +71,14 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
             let ended = explain(&mut out, &error);
             end(&mut out, ended)
         }
+    }
+}
+
+/// Returns `true` if the verb that was called has the option `--force`.
+fn has_force(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((_, below)) => has_force(below),
+        None => matches.try_get_one::<bool>("force").is_ok(),
     }
 }
 

@@ -33,8 +33,8 @@ impl Drafting {
     /// Lists the server's tools, ends it, and returns the draft. Tools that a registry cannot contain are reported.
     pub(crate) fn draft_of(&self, mut server: Server) -> Result<Value, Failure> {
         let mut client = server.client(self.wait)?;
-        let hello = client.initialize()?;
-        let pages = client.list_tools()?;
+        let hello = client.initialize_to_list()?;
+        let pages = client.list_settled_tools()?;
         drop(client);
         server.end();
 

@@ -53,6 +53,14 @@ impl Failure {
         Self { code, message: message.into(), exit: Exit::Failed }
     }
 
+    /// Names the option that replaces a file, if one that exists was in the way.
+    pub(crate) fn naming_force(mut self) -> Self {
+        if self.code == "FILE_EXISTS" {
+            self.message.push_str(" (--force replaces it)");
+        }
+        self
+    }
+
     /// Options that contradict each other (exit 2).
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { code: "USAGE", message: message.into(), exit: Exit::Usage }

@@ -147,8 +147,11 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
 }
 
 /// Refuses a request of the stateless era. It is not the agent's conduct, so even an attempted call does not count as one.
+/// A probe for the era asks for nothing that could be refused, so it has no entry.
 fn refuse_modern(link: &Link, id: &RpcId, method: &str, modern: ModernRequest<'_>) {
-    link.record(Direction::ToServer, Some(method), modern.fault);
+    if modern.fault != Fault::Discover {
+        link.record(Direction::ToServer, Some(method), modern.fault);
+    }
     link.answer_fault_with(Some(id), modern.fault, modern.data());
 }
 

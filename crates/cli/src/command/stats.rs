@@ -8,7 +8,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_core::{Millis, Timestamp};
@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::time::Since;
 use alarm::RuleArgs;
-use count::{Count, percent};
+use count::{Count, StatsReport, percent};
 use table::{By, table};
 
 /// Count decisions by agent: accepted, rejected by code, acceptance rate, and state of the drop alarm.
@@ -60,6 +60,30 @@ pub(crate) struct Stats {
     interval: Millis,
 }
 
+/// Number of decisions in a log that nothing verifies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Decided {
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
+    pub(crate) waited: u64,
+}
+
+/// Counts the decisions since a time.
+pub(crate) fn decided_since(folder: &Path, since: Timestamp) -> Result<Decided, Failure> {
+    let total = counted(folder, AlarmRule::default(), Some(since))?.total;
+    let waited = total.waiting_for_approval;
+    Ok(Decided { accepted: total.accepted, refused: total.rejected.saturating_sub(waited), waited })
+}
+
+fn counted(folder: &Path, rule: AlarmRule, since: Option<Timestamp>) -> Result<StatsReport, Failure> {
+    let mut count = Count::new(rule, since);
+    for read in unverified(folder)? {
+        let Entry { log, seq, record } = read?;
+        count.add(log, seq, &record);
+    }
+    Ok(count.report())
+}
+
 fn interval(text: &str) -> Result<Millis, String> {
     let span: Millis = text.parse().map_err(|error: countersign_core::TimeError| error.to_string())?;
     let is_fit = (Millis::from_secs(1)..=Millis::from_secs(86_400)).contains(&span);
@@ -77,12 +101,7 @@ impl Stats {
     }
 
     fn count(&self, out: &mut Output, rule: AlarmRule, since: Option<Timestamp>) -> Result<Exit, Failure> {
-        let mut count = Count::new(rule, since);
-        for read in unverified(&self.folder)? {
-            let Entry { log, seq, record } = read?;
-            count.add(log, seq, &record);
-        }
-        let report = count.report();
+        let report = counted(&self.folder, rule, since)?;
         if out.is_json() {
             out.json(&report)?;
         } else {

@@ -11,6 +11,17 @@ fn no_verb_shows_the_help_and_is_wrong_usage() {
 }
 
 #[test]
+fn existing_file_names_the_option_that_replaces_it() {
+    let bench = crate::desk::open();
+    let sign = "registry sign draft.json --key op.key --out reg.json";
+    assert!(bench.run(sign).err.contains("(--force replaces it)"));
+    bench.ok(&format!("{sign} --force"));
+    bench.ok("keys generate --kind hmac --out new.key");
+    let keys = bench.run("keys generate --kind hmac --out new.key");
+    assert!(keys.code == 1 && !keys.err.contains("--force"), "no option replaces a key: {keys:?}");
+}
+
+#[test]
 fn a_group_without_a_verb_shows_its_help_and_is_wrong_usage() {
     let bench = Bench::new();
     let run = bench.run("json");

@@ -193,6 +193,29 @@ fn a_malformed_configuration_stays_as_it_is() {
 }
 
 #[test]
+fn countersign_alone_shows_the_protected_servers() {
+    let bench = client();
+    std::fs::create_dir(bench.path(".cursor")).unwrap();
+    std::fs::rename(bench.path("mcp.json"), bench.path(".cursor/mcp.json")).unwrap();
+    let shown = |line: &str| {
+        let mut command = bench.command(&line.split_whitespace().collect::<Vec<_>>());
+        command.env("XDG_CONFIG_HOME", bench.path("home")).env("HOME", bench.folder());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let (code, help) = shown("");
+    assert!(code == Some(2) && help.contains("Usage: countersign"), "nothing is set up: {help}");
+    done(&bench, "wrap .cursor/mcp.json --yes");
+    bench.write("mcp.json", bench.read(".cursor/mcp.json"));
+    start(&bench, "desk").call("delete_everything", json!({}));
+    let (code, status) = shown("");
+    assert!(code == Some(0) && status.contains("0 accepted, 1 refused, 0 waited"), "{status}");
+    let (_, status) = shown("wrap --status --json");
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["servers"][0]["decided_in_24h"], json!({"accepted": 0, "refused": 1, "waited": 0}));
+}
+
+#[test]
 fn open_entries_are_named_and_stay() {
     let bench = client();
     bench.write(

@@ -18,6 +18,8 @@ const LINE_BYTES: usize = 16 << 20;
 const MAX_MESSAGES: usize = 1_000;
 /// Most pages of tools to request.
 const MAX_PAGES: usize = 256;
+/// Most lists of tools to request until one stays the same.
+const MAX_LISTS: usize = 8;
 /// Most characters of a server's own text to display.
 const SHOWN_CHARS: usize = 200;
 /// Interval at which a wait for an answer checks for signals.
@@ -72,14 +74,31 @@ impl Client {
         Self { to: lines, from: receiver, wait, interrupt, next_id: 1, tools_changed: false }
     }
 
-    /// Initializes the session and returns the server's answer.
+    /// Initializes the session and returns the server's answer. The client declares no capability.
     ///
     /// # Errors
     /// `SERVER_ENDED`, `SERVER_TIMEOUT`, `SERVER_ANSWER`, `INTERRUPTED`.
     pub fn initialize(&mut self) -> Result<Canonical, HostError> {
+        self.initialize_with(&json!({}))
+    }
+
+    /// Initializes a session that only lists tools. The client declares all capabilities of its revision, since some servers offer
+    /// some tools to such clients alone. It answers requests for roots with an empty list, and refuses all others.
+    ///
+    /// # Errors
+    /// `SERVER_ENDED`, `SERVER_TIMEOUT`, `SERVER_ANSWER`, `INTERRUPTED`.
+    pub fn initialize_to_list(&mut self) -> Result<Canonical, HostError> {
+        self.initialize_with(&json!({
+            "roots": {"listChanged": true},
+            "sampling": {"context": {}, "tools": {}},
+            "elicitation": {"form": {}, "url": {}},
+        }))
+    }
+
+    fn initialize_with(&mut self, capabilities: &serde_json::Value) -> Result<Canonical, HostError> {
         let params = json!({
             "protocolVersion": REVISION,
-            "capabilities": {},
+            "capabilities": capabilities,
             "clientInfo": {"name": "countersign", "version": env!("CARGO_PKG_VERSION")},
         });
         let answer = self.ask_for_result("initialize", &params.to_string())?;
@@ -106,6 +125,20 @@ impl Client {
             }
         }
         Err(answered_badly("more than 256 pages of tools"))
+    }
+
+    /// Lists all tools until the server announces no change meanwhile: some add tools once they know the client.
+    ///
+    /// # Errors
+    /// `SERVER_ENDED`, `SERVER_TIMEOUT`, `SERVER_ANSWER`, `INTERRUPTED`.
+    pub fn list_settled_tools(&mut self) -> Result<Vec<Canonical>, HostError> {
+        for _ in 0..MAX_LISTS {
+            let pages = self.list_tools()?;
+            if !self.tools_changed {
+                return Ok(pages);
+            }
+        }
+        Err(answered_badly("a list of tools that keeps changing"))
     }
 
     /// Returns `true` if the server announced a change of its tools since they were listed.
@@ -201,15 +234,17 @@ impl Client {
         }
     }
 
-    /// Answers a request of the server: a ping with a result, anything else with an error.
+    /// Answers a request of the server: a ping and a list of roots with a result, anything else with an error.
     fn answer(&self, method: &str, id: Option<ValueRef<'_>>) -> Result<(), HostError> {
         let Some(id) = id else {
             return Ok(());
         };
-        let answer = if method == "ping" {
-            json!({"jsonrpc": "2.0", "id": id, "result": {}})
-        } else {
-            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}})
+        let answer = match method {
+            "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
+            "roots/list" => json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}}),
+            _ => {
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}})
+            }
         };
         self.send(answer.to_string())
     }

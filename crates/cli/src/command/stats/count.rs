@@ -31,7 +31,7 @@ pub(super) type SignalCounts = BTreeMap<&'static str, u64>;
 pub(super) struct StatsRow {
     pub(super) accepted: u64,
     /// Includes the calls that wait for an approval.
-    rejected: u64,
+    pub(super) rejected: u64,
     pub(super) waiting_for_approval: u64,
     pub(super) undisclosed_attempts: u64,
     /// Accepted calls with an unknown outcome.

@@ -1,5 +1,8 @@
+use std::path::Path;
+
 use countersign_approval_token::PendingApprovals as _;
 use countersign_clients::ServerStart;
+use countersign_core::{Millis, Timestamp};
 use countersign_host::config_file::ConfigFile;
 use countersign_host::home::UserFolder;
 use countersign_host::questions::QuestionQueue;
@@ -7,11 +10,16 @@ use serde_json::json;
 
 use super::file::OpenClientFile;
 use super::targets::targets;
+use crate::command::stats::{Decided, decided_since};
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, counted};
 use crate::time::now;
 
-/// Shows which servers of which clients are protected, and how many questions wait. Servers without a gateway make the exit code 3.
+/// Time that the counted decisions go back.
+const COUNTED: Millis = Millis::from_secs(24 * 60 * 60);
+
+/// Shows which servers of which clients are protected, their decisions of the last day, and how many questions wait. Servers
+/// without a gateway make the exit code 3.
 pub(crate) fn status(out: &mut Output) -> Result<Exit, Failure> {
     let home = UserFolder::of_user()?;
     let mut rows = Vec::new();
@@ -23,28 +31,32 @@ pub(crate) fn status(out: &mut Output) -> Result<Exit, Failure> {
     for target in found {
         let file = OpenClientFile::open(target)?;
         for server in file.content.servers() {
-            let (state, profile) = match server.start() {
+            let (state, profile, decided) = match server.start() {
                 ServerStart::Gateway { profile, .. } => {
-                    match profile.parse().map(|name| home.config_of(&name)) {
-                        Ok(Ok(_)) => ("protected", Some(profile.clone())),
-                        _ => ("broken: its profile is missing or open to others", Some(profile.clone())),
-                    }
+                    let config = profile.parse().ok().and_then(|name| home.config_of(&name).ok());
+                    let decided = config.as_deref().map(decided).transpose()?;
+                    let broken = "broken: its profile is missing or open to others";
+                    (decided.map_or(broken, |_| "protected"), Some(profile.clone()), decided)
                 }
-                ServerStart::Command { .. } => ("open", None),
-                ServerStart::Url(_) => ("open: by URL, which is not supported yet", None),
-                ServerStart::Unknown => ("open: neither a command nor a URL", None),
+                ServerStart::Command { .. } => ("open", None, None),
+                ServerStart::Url(_) => ("open: by URL, which is not supported yet", None, None),
+                ServerStart::Unknown => ("open: neither a command nor a URL", None, None),
             };
-            rows.push((file.target.client.clone(), one_line(server.name()), state, profile));
+            rows.push((file.target.client.clone(), one_line(server.name()), state, profile, decided));
         }
     }
     let waiting = waiting(&home)?;
-    let open = rows.iter().filter(|(_, _, state, _)| *state != "protected").count();
+    let open = rows.iter().filter(|(_, _, state, ..)| *state != "protected").count();
     if out.is_json() {
-        let rows: Vec<_> = rows.iter().map(|(client, server, state, profile)| json!({"client": client, "server": server, "state": state, "profile": profile})).collect();
+        let row = |(client, server, state, profile, decided): &(_, _, _, _, _)| json!({"client": client, "server": server, "state": state, "profile": profile, "decided_in_24h": decided});
+        let rows: Vec<_> = rows.iter().map(row).collect();
         out.json(&json!({"ok": open == 0, "servers": rows, "waiting": waiting}))?;
     } else {
-        for (client, server, state, _) in &rows {
-            out.line(&format!("{client:<16} {server:<24} {state}"))?;
+        for (client, server, state, _, decided) in &rows {
+            let decided = decided.map(|it| {
+                format!("; in 24 h {} accepted, {} refused, {} waited", it.accepted, it.refused, it.waited)
+            });
+            out.line(&format!("{client:<16} {server:<24} {state}{}", decided.unwrap_or_default()))?;
         }
         if rows.is_empty() {
             out.line("no server of an MCP client was found")?;
@@ -55,6 +67,14 @@ pub(crate) fn status(out: &mut Output) -> Result<Exit, Failure> {
         }
     }
     Ok(if open > 0 { Exit::Refused } else { Exit::Done })
+}
+
+/// Counts the decisions of the last day in a profile's record.
+fn decided(config: &Path) -> Result<Decided, Failure> {
+    let folder = ConfigFile::read(config)?.record_folder().filter(|folder| folder.exists());
+    let since = now()?.as_millis().saturating_sub(COUNTED.as_millis());
+    let since = Timestamp::from_millis(since).unwrap_or(Timestamp::EPOCH);
+    folder.map_or_else(|| Ok(Decided::default()), |folder| decided_since(&folder, since))
 }
 
 /// Counts the questions that wait in the store that all profiles share.
