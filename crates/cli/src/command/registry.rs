@@ -4,6 +4,7 @@ mod lint;
 mod read;
 mod show;
 mod sign;
+mod tighten;
 mod verify;
 
 use clap::{Args, Subcommand};
@@ -30,6 +31,16 @@ pub(crate) enum Registry {
     /// Report the faults of a draft, and rules that could be tighter.
     #[command(after_help = "Example:\n  countersign registry lint registry.json")]
     Lint(lint::RegistryLintArgs),
+    /// Draft the next version from the record: the tools that agents used, and rules for the values that they passed.
+    ///
+    /// An agent keeps the tools of its accepted calls. For each recorded argument value ([record.arguments] of the configuration) that has
+    /// a pattern, a rule is added: a range of numbers, schemes and hosts of URLs, domains of addresses, folders of paths. The evidence
+    /// of each rule is printed. No rule of the registry is loosened.
+    #[command(
+        after_help = "Example:\n  countersign registry tighten log/ --registry registry.json --key log.vkey \
+        --out next.draft.json"
+    )]
+    Tighten(tighten::Tighten),
     /// Sign a draft with operators' keys.
     #[command(after_help = "Example:\n  countersign registry sign registry.json --key operator.key.json \
         --ttl 30d --out registry.dsse.json")]
@@ -67,6 +78,7 @@ impl Registry {
             }
             Self::Draft(verb) => verb.run(out),
             Self::Lint(verb) => verb.run(out),
+            Self::Tighten(verb) => verb.run(out),
             Self::Sign(verb) => verb.run(out),
             Self::Cosign(verb) => verb.run(out),
             Self::Verify(verb) => verb.run(out),

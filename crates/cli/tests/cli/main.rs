@@ -78,6 +78,7 @@ mod stats;
 mod store;
 #[cfg(unix)]
 mod surfaces;
+mod tighten;
 mod token;
 mod vectors;
 mod wrap;
