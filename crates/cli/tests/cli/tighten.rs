@@ -5,7 +5,7 @@ use crate::desk::{draft, open, sign};
 
 const TIGHTEN: &str = "registry tighten log --registry reg.json --out next.json";
 
-/// Makes calls of the support bot, whose searches and refunds are recorded whole.
+/// Makes calls of the support bot, whose searches are recorded whole.
 fn decide(bench: &Bench, calls: &[(&str, Value)], more: &str) -> Run {
     let line = |(id, (tool, args)): (usize, &(&str, Value))| {
         format!("{}\n", json!({"call_id": format!("c{id}"), "tool": tool, "args": args}))
@@ -13,10 +13,7 @@ fn decide(bench: &Bench, calls: &[(&str, Value)], more: &str) -> Run {
     let input: String = calls.iter().enumerate().map(line).collect();
     let check =
         format!("check --registry reg.json --trust-root root.json --agent support-bot {RECORD_OPTIONS}");
-    bench.feed(
-        &format!("{check} --record-argument desk:search= --record-argument desk:refund= {more}"),
-        &input,
-    )
+    bench.feed(&format!("{check} --record-argument desk:search= {more}"), &input)
 }
 
 fn tool<'d>(draft: &'d Value, name: &str) -> Option<&'d Value> {
@@ -47,7 +44,7 @@ fn tighten_drafts_rules_with_their_evidence() {
 fn tighten_keeps_the_rules_and_the_idle_agents() {
     let bench = open();
     let mut changed = draft();
-    let own = json!({"kind": "number", "at": "/amount", "max": 100.0});
+    let own = json!({"kind": "number", "at": "/amount", "max": 100});
     changed["tools"][0]["constraints"] = json!([own]);
     sign(&bench, &changed, "reg.json");
     decide(&bench, &[("search", json!({"query": "T", "amount": 4}))], "");

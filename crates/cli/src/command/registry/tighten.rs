@@ -45,7 +45,7 @@ pub(crate) struct Tighten {
 
 /// Accepted calls of one tool.
 #[derive(Debug, Default)]
-struct UsedTool {
+struct AcceptedCalls {
     calls: u64,
     /// Calls that only observe mode let through against a constraint. No rule is drafted from them.
     outside: u64,
@@ -54,8 +54,8 @@ struct UsedTool {
 
 /// What the record says about each tool, and the tools that each agent used.
 #[derive(Debug, Default)]
-struct Usage {
-    tools: BTreeMap<String, UsedTool>,
+struct RecordedUse {
+    tools: BTreeMap<String, AcceptedCalls>,
     agents: BTreeSet<(String, String)>,
 }
 
@@ -111,12 +111,12 @@ impl Tighten {
     }
 
     /// Reads the accepted calls. With a key, they are known to be verified only after the last one.
-    fn usage(&self) -> Result<Usage, Failure> {
+    fn usage(&self) -> Result<RecordedUse, Failure> {
         let entries = match &self.key {
             Some(key) => verified(&self.folder, &key.read()?, &self.checkpoint)?,
             None => unverified(&self.folder)?,
         };
-        let mut usage = Usage::default();
+        let mut usage = RecordedUse::default();
         for read in entries {
             let Entry { seq, record, .. } = read?;
             if let Record::Decision(call) = &record
@@ -130,7 +130,7 @@ impl Tighten {
     }
 }
 
-impl Usage {
+impl RecordedUse {
     fn add(&mut self, entry: u64, call: &CallRecord) {
         let tool = format!("{}:{}", call.tool.server.as_str(), call.tool.name.as_str());
         self.agents.insert((call.agent.as_str().to_owned(), tool.clone()));
@@ -144,7 +144,7 @@ impl Usage {
     }
 }
 
-impl UsedTool {
+impl AcceptedCalls {
     fn add_values(&mut self, entry: u64, values: &RecordedValues) {
         for value in values {
             let Some(pointer) = value.pointer.unescape() else { continue };
@@ -170,7 +170,7 @@ impl UsedTool {
 }
 
 /// Takes from each agent the tools that it did not use, and from the draft those that no agent has.
-fn drop_unused(draft: &mut Value, usage: &Usage, tightened: &mut Tightened) {
+fn drop_unused(draft: &mut Value, usage: &RecordedUse, tightened: &mut Tightened) {
     let name = |value: &Value, member: &str| {
         value.get(member).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
@@ -200,7 +200,7 @@ fn drop_unused(draft: &mut Value, usage: &Usage, tightened: &mut Tightened) {
 }
 
 /// Adds the rules that hold the recorded values, beside those that a tool has already.
-fn add_rules(draft: &mut Value, usage: &Usage, tightened: &mut Tightened) -> Result<(), Failure> {
+fn add_rules(draft: &mut Value, usage: &RecordedUse, tightened: &mut Tightened) -> Result<(), Failure> {
     for tool in draft.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {
         let part = |member| tool.get(member).and_then(Value::as_str).unwrap_or_default();
         let name = format!("{}:{}", part("server"), part("name"));
@@ -216,7 +216,10 @@ fn add_rules(draft: &mut Value, usage: &Usage, tightened: &mut Tightened) -> Res
                 continue;
             };
             let json = serde_json::to_value(&rule).map_err(|_| internal("a rule is not JSON"))?;
-            if !constraints.contains(&json) {
+            let is_same = |known: &Value| {
+                serde_json::from_value(known.clone()).is_ok_and(|known: Constraint| known == rule)
+            };
+            if !constraints.iter().any(is_same) {
                 constraints.push(json);
                 let calls = seen.calls;
                 tightened.rules.push(DraftedRule {
