@@ -31,6 +31,17 @@ impl Worker {
         self.run(Box::new(move || done.send(()).unwrap()));
         told.recv().unwrap();
     }
+
+    /// Polls once while the worker is busy, and drops the future before the worker goes on.
+    fn poll_once<T>(&self, future: impl Future<Output = T>) {
+        let (release, released) = mpsc::channel::<()>();
+        self.run(Box::new(move || assert!(released.recv().is_err())));
+        {
+            let mut future = std::pin::pin!(future);
+            assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        drop(release);
+    }
 }
 
 impl BlockingPool for Worker {
@@ -60,11 +71,6 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
             Poll::Pending => thread::park(),
         }
     }
-}
-
-fn poll_once<T>(future: impl Future<Output = T>) {
-    let mut future = std::pin::pin!(future);
-    assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
 }
 
 fn search(id: &str) -> OwnedToolCall {
@@ -107,7 +113,7 @@ fn a_dropped_check_runs_nothing_and_leaves_unknown() {
     let world = World::new();
     let worker = Worker::start();
     let gate = AsyncGate::new(world.gate(), Arc::clone(&worker) as Arc<dyn BlockingPool>);
-    poll_once(gate.call(search("c1"), async |_| -> Result<(), ()> { panic!("the tool ran") }));
+    worker.poll_once(gate.call(search("c1"), async |_| -> Result<(), ()> { panic!("the tool ran") }));
     worker.settle();
     worker.settle();
     assert_eq!(outcomes(&world), [OutcomeKind::Unknown]);
@@ -171,7 +177,7 @@ fn nothing_is_recorded_on_the_callers_thread() {
     let gate = AsyncGate::new(gate, Arc::clone(&worker) as Arc<dyn BlockingPool>);
     assert!(wait(gate.call(search("c1"), async |_| Ok::<_, ()>(()))).is_ok());
     drop(wait(gate.check(search("c2"))));
-    poll_once(gate.check(search("c3")));
+    worker.poll_once(gate.check(search("c3")));
     worker.settle();
     worker.settle();
     assert_eq!(on_own.load(Ordering::Relaxed), opened);
