@@ -22,6 +22,7 @@ from pathlib import Path
 from checks import check, told
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp.types import ElicitResult
 
 COUNTERSIGN = Path(sys.argv[1]).resolve()
 SECONDS = int(sys.argv[2]) if len(sys.argv) > 2 else 90
@@ -79,9 +80,9 @@ def set_up(folder):
 
 
 @contextlib.asynccontextmanager
-async def session(command):
+async def session(command, **callbacks):
     parameters = StdioServerParameters(command=command[0], args=command[1:])
-    async with stdio_client(parameters) as (reader, writer), ClientSession(reader, writer) as client:
+    async with stdio_client(parameters) as (reader, writer), ClientSession(reader, writer, **callbacks) as client:
         await client.initialize()
         yield client
 
@@ -233,6 +234,37 @@ async def watched(folder, client):
     await asyncio.wait_for(last.task, 20)
 
 
+async def asked_by_form(folder, command):
+    """A client that shows forms, at a gateway that may ask there."""
+    (folder / "gateway.toml").write_text(CONFIG.replace('hold = "5m"', 'hold = "5m"\nelicit = "form"'))
+    forms, answers = [], {
+        "form-yes": ElicitResult(action="accept", content={"approve": True}),
+        "form-no": ElicitResult(action="decline"),
+        "form-closed": ElicitResult(action="cancel"),
+    }
+
+    async def person(_, params):
+        forms.append(params.message)
+        return next(answer for to, answer in answers.items() if f'"{to}"' in params.message)
+
+    async with session(command, elicitation_callback=person) as client:
+        yes = await asyncio.wait_for(Call(client, "form-yes", progress=False).task, 20)
+        check("a yes in the client's form runs the call", not yes.is_error and runs(folder).count("form-yes") == 1, yes)
+        check("the form shows tool and arguments", "bank:pay" in forms[0] and '"form-yes"' in forms[0], forms)
+        no = await asyncio.wait_for(Call(client, "form-no", progress=False).task, 20)
+        check("a no in the form denies it", code(no) == "APPROVAL_DENIED" and "form-no" not in runs(folder), no)
+        closed = Call(client, "form-closed")
+        question = await closed.question()
+        await asyncio.sleep(1)
+        check("a closed form leaves the question open", not closed.task.done() and len(forms) == 3, forms)
+        await approve(folder, question, "--by", "ada", "--yes")
+        check("which is answered elsewhere", not (await asyncio.wait_for(closed.task, 20)).is_error)
+        for question in json.loads((await approve(folder, "list", "--json"))[1])["pending"]:
+            raise SystemExit(f"a question is left: {question}")
+    approvers = [line["approver"] for line in entries(folder) if line["type"] == "decision" and line["verdict"] == "accept"][-2:]
+    check("the record names the form, and no person, as approver", approvers == ["mcp:form", "ada"], approvers)
+
+
 def entries(folder):
     lines = [json.loads(line) for file in sorted((folder / "log").rglob("*.jsonl")) for line in file.read_text().splitlines()]
     return [line for line in lines if "seq" in line]
@@ -277,6 +309,7 @@ async def main():
         check("each run has an acceptance with approver on record",
               len(accepted) == len(runs(folder)) and all(line["approver"] in ("ada", "bob") for line in accepted), accepted)
         check("no call ran twice", len(runs(folder)) == len(set(runs(folder))), runs(folder))
+        await asked_by_form(folder, command)
         killed(folder, command)
     return told()
 

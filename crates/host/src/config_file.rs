@@ -98,6 +98,8 @@ pub struct ApprovalPart {
     audience: Option<Audience>,
     ttl: Option<Span>,
     hold: Option<Span>,
+    #[serde(default)]
+    elicit: Elicit,
     max_grant: Option<Span>,
     notify: Option<Vec<String>>,
     #[serde(default)]
@@ -143,6 +145,18 @@ impl TryFrom<String> for ProfileName {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse().map(Self)
     }
+}
+
+/// Whether the gateway asks the person at the client, by MCP's elicitation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(clippy::exhaustive_enums, reason = "a form is the one kind that takes an answer")]
+pub enum Elicit {
+    /// No.
+    #[default]
+    None,
+    /// By a form, in which the person approves or denies.
+    Form,
 }
 
 /// How clients learn that a tool needs an action proposal.
@@ -219,6 +233,12 @@ impl ApprovalPart {
     #[must_use]
     pub fn stated_hold(&self) -> Option<Millis> {
         self.hold.map(Span::millis)
+    }
+
+    /// Returns whether the gateway asks the person at the client.
+    #[must_use]
+    pub const fn elicit(&self) -> Elicit {
+        self.elicit
     }
 
     /// Returns how long the gateway holds a call that waits; zero if it refuses it at once.

@@ -8,6 +8,7 @@ use countersign_core::{CallId, Millis, Timestamp};
 use countersign_tool_gate::FiledQuestion;
 
 use crate::era_2025::waiting_line;
+use crate::forms::{ask_at_client, end_form, pass_answer_on};
 use crate::held_call::HeldCall;
 use crate::link::Link;
 use crate::waiting::{OpenQuestion, WaitingCall};
@@ -69,11 +70,13 @@ pub(crate) fn wait_for_answer(link: &Link, mut call: HeldCall, question: OpenQue
     // why: a call that is decided again and asks once more waits no longer for that.
     let ends = call.waits_until.unwrap_or_else(|| now.saturating_add(link.settings.hold));
     call.waits_until = Some(ends);
-    let waiting = WaitingCall { call, question, ends, tells: now, told: 0 };
+    let mut waiting = WaitingCall { call, question, ends, tells: now, told: 0, form: None };
     if ends <= now {
         return refuse(link, &waiting);
     }
+    waiting.form = ask_at_client(link, &waiting.question.id);
     if let Some(waiting) = link.waiting.add(waiting) {
+        end_wait(link, &waiting);
         refuse(link, &waiting);
     }
 }
@@ -85,7 +88,11 @@ pub(crate) fn watch_answers(link: &Link) {
         // The oldest is decided first.
         waiting.calls.reverse();
         while let Some(mut call) = waiting.calls.pop() {
-            match turn(link, &mut call, waiting.closed) {
+            let turn = turn(link, &mut call, waiting.closed);
+            if !matches!(turn, WaitingTurn::Waits) {
+                end_wait(link, &call);
+            }
+            match turn {
                 WaitingTurn::Waits => kept.push(call),
                 WaitingTurn::Again => again(link, call),
                 WaitingTurn::Refuse => refuse(link, &call),
@@ -102,6 +109,9 @@ fn turn(link: &Link, waiting: &mut WaitingCall, closed: bool) -> WaitingTurn {
     }
     if closed {
         return WaitingTurn::Refuse;
+    }
+    if let Some(form) = &waiting.form {
+        pass_answer_on(link, form, &waiting.question.id);
     }
     let now = link.now();
     // The store is the host's code.
@@ -142,6 +152,13 @@ fn approvals_so_far(link: &Link, question: &OpenQuestion) -> String {
 /// Returns `false` also if the store fails: the gate decides what follows from that.
 fn is_unanswered(link: &Link, question: &CallId, now: Timestamp) -> bool {
     link.approvals.as_ref().is_some_and(|approvals| approvals.is_waiting(question, now).unwrap_or(false))
+}
+
+/// Has the client close the form of a call that waits no longer.
+fn end_wait(link: &Link, waiting: &WaitingCall) {
+    if let Some(form) = &waiting.form {
+        end_form(link, form);
+    }
 }
 
 fn again(link: &Link, waiting: WaitingCall) {

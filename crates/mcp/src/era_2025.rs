@@ -44,6 +44,10 @@ pub(crate) const CALL: &str = "tools/call";
 const LIST_TOOLS: &str = "tools/list";
 pub(crate) const INITIALIZE: &str = "initialize";
 const ELICIT: &str = "elicitation/create";
+/// Schema of the form that asks for an approval. The reason has the longest length of a [`DenialReason`].
+///
+/// [`DenialReason`]: countersign_approval_token::DenialReason
+const FORM: &str = r#"{"properties":{"approve":{"default":false,"title":"Approve exactly this call, once","type":"boolean"},"reason":{"maxLength":200,"title":"Reason, if you deny it","type":"string"}},"required":["approve"],"type":"object"}"#;
 const PING: &str = "ping";
 const LOG_MESSAGE: &str = "notifications/message";
 const INSTRUCTIONS: &str = "instructions";
@@ -264,6 +268,28 @@ pub(crate) fn waiting_line(token: &str, told: u32, wait: &str) -> String {
         .raw("progressToken", token)
         .finish();
     Object::new().string("jsonrpc", "2.0").string("method", PROGRESS).raw("params", &params).finish()
+}
+
+/// Returns whether a client with these params of `initialize` shows forms. An empty capability stands for forms alone (MCP
+/// 2025-11-25, *Elicitation*, *Capabilities*).
+pub(crate) fn shows_forms(params: ValueRef<'_>) -> bool {
+    let elicitation = params.get("capabilities").and_then(|capabilities| capabilities.get("elicitation"));
+    elicitation.filter(|it| it.kind() == Kind::Object).is_some_and(|it| match it.get("form") {
+        Some(form) => form.kind() == Kind::Object,
+        None => it.members().next().is_none(),
+    })
+}
+
+/// Builds the request that shows a form with a yes or no and a reason. It has no `mode`, which older clients do not know.
+pub(crate) fn form_line(id: &RpcId, text: &str) -> String {
+    let params = Object::new().string("message", text).raw("requestedSchema", FORM).finish();
+    request_line(id, ELICIT, &params)
+}
+
+/// Builds the notification that withdraws the gateway's own request to the client.
+pub(crate) fn cancelled_line(id: &RpcId) -> String {
+    let params = Object::new().raw("requestId", &id.json()).finish();
+    Object::new().string("jsonrpc", "2.0").string("method", CANCELLED).raw("params", &params).finish()
 }
 
 /// Builds the call for the server from the call that the gate accepted.

@@ -13,7 +13,7 @@ use crate::held_call::HeldCall;
 use crate::line::{LineReader, PeerLine};
 use crate::link::{Link, RequestPurpose};
 use crate::members::strange;
-use crate::message::{Message, NotAMessage, RpcId, error_line};
+use crate::message::{Body, Message, NotAMessage, RpcId, error_line};
 use crate::results::{RefusalText, refusal_line};
 use crate::table::{Answered, Cancel};
 
@@ -56,7 +56,7 @@ fn client_line(link: &Link, line: &[u8], limits: &Limits) {
     match Message::read(message.value()) {
         Ok(Message::Request { id, method, params }) => request(link, &message, &id, method, params),
         Ok(Message::Notification { method, params }) => notification(link, &message, method, params),
-        Ok(Message::Answer { id, .. }) => answer(link, &message, &id),
+        Ok(Message::Answer { id, body }) => answer(link, &message, &id, body),
         Err(NotAMessage { fault, id, method }) => refuse(link, id.as_ref(), method, fault),
     }
 }
@@ -126,7 +126,10 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
             RequestPurpose::ListTools { epoch: link.listing.epoch(), page: era_2025::page_of(params) }
         }
         ClientRequest::Initialize => match link.handshake.begin() {
-            Some(attempt) => RequestPurpose::Initialize(attempt),
+            Some(attempt) => {
+                link.forms.note_client(params);
+                RequestPurpose::Initialize(attempt)
+            }
             None => return refuse(link, Some(id), Some(method), Fault::AlreadyInitialized),
         },
         ClientRequest::Pass => RequestPurpose::Other,
@@ -252,7 +255,10 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
     link.answer_behind(&id);
 }
 
-fn answer(link: &Link, message: &Canonical, id: &RpcId) {
+fn answer(link: &Link, message: &Canonical, id: &RpcId, body: Body<'_>) {
+    if link.forms.reply(id, body) {
+        return;
+    }
     let answered = link.server_asked.lock().answer(id);
     match answered {
         Answered::Open(()) => {

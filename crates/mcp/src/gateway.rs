@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::answers::watch_answers;
 use crate::calls::{decide_calls, decide_unlisted};
 use crate::error::{CallIdError, GatewayError};
+use crate::forms::ClientForms;
 use crate::from_client::read_client;
 use crate::from_server::read_server;
 use crate::link::{EndedBy, Link, LinkParts};
@@ -139,6 +140,7 @@ impl Gateway {
                 last_step: None,
                 notice: Box::new(|_| {}),
                 question: Box::new(|_, _| {}),
+                forms: None,
                 renewal: None,
             },
             stop: GatewayStop::default(),
@@ -157,6 +159,15 @@ impl Gateway {
     #[must_use]
     pub fn questions(mut self, tell: impl Fn(&PendingApproval, &str) + Send + Sync + 'static) -> Self {
         self.parts.question = Box::new(tell);
+        self
+    }
+
+    /// Asks the person at the client as well, while a call waits for its approval ([`GatewaySettings::hold`]) and if the client shows
+    /// forms (MCP 2025-11-25, *Elicitation*). By default no one is asked there. The client may answer by itself, so `forms` must not
+    /// answer in the name of a person whom the host knows.
+    #[must_use]
+    pub fn forms(mut self, forms: Arc<dyn ClientForms>) -> Self {
+        self.parts.forms = Some(forms);
         self
     }
 

@@ -27,6 +27,7 @@ mod era_2025;
 mod era_2026;
 mod error;
 mod fault;
+mod forms;
 mod from_client;
 mod from_server;
 mod gateway;
@@ -58,6 +59,7 @@ mod waiting;
 mod tests;
 
 pub use error::{CallIdError, GatewayError, SettingsError};
+pub use forms::{ClientForms, FormAnswer};
 pub use gateway::{Gateway, GatewayEnd, GatewayStop};
 pub use notice::GatewayNotice;
 pub use proposing::PROPOSE;

@@ -13,6 +13,7 @@ use crate::edited::EditNotice;
 use crate::era_2025::{self, Page};
 use crate::error::CallIdError;
 use crate::fault::Fault;
+use crate::forms::{ClientForms, OpenForms};
 use crate::handshake::{Handshake, HandshakeAttempt};
 use crate::held_call::HeldCall;
 use crate::listing::{Listing, PageAnswer};
@@ -70,6 +71,8 @@ pub(crate) struct Link {
     pub(crate) unlisted: Queue<HeldCall>,
     /// Calls that wait for a person's answer.
     pub(crate) waiting: WaitingCalls,
+    /// Questions that the client shows as forms.
+    pub(crate) forms: OpenForms,
     pub(crate) to_client: PeerOutput,
     pub(crate) to_server: PeerOutput,
     life: Mutex<EndProgress>,
@@ -170,6 +173,7 @@ pub(crate) struct LinkParts {
     pub(crate) last_step: Option<LastStep>,
     pub(crate) notice: Notice,
     pub(crate) question: QuestionNotice,
+    pub(crate) forms: Option<Arc<dyn ClientForms>>,
     pub(crate) renewal: Option<Renewal>,
 }
 
@@ -205,6 +209,7 @@ impl Link {
             calls: Queue::new(limits.client_line.saturating_mul(2)),
             unlisted: Queue::new(limits.client_line.saturating_mul(2)),
             waiting: WaitingCalls::default(),
+            forms: OpenForms::new(parts.forms),
             to_client: PeerOutput::new(),
             to_server: PeerOutput::new(),
             life: Mutex::default(),

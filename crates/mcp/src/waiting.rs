@@ -6,6 +6,7 @@ use countersign_core::{CallId, Timestamp};
 use parking_lot::{Condvar, Mutex};
 
 use crate::held_call::HeldCall;
+use crate::message::RpcId;
 
 /// The question of a refused call, and the refusal that the client gets if it is not answered in time.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub(crate) struct WaitingCall {
     pub(crate) tells: Timestamp,
     /// Progress notifications so far.
     pub(crate) told: u32,
+    /// Id of the form in which the client shows the question.
+    pub(crate) form: Option<RpcId>,
 }
 
 /// The waiting calls at one moment, oldest first.

@@ -1,3 +1,4 @@
+mod forms;
 mod inspect;
 pub(crate) mod plans;
 mod run;

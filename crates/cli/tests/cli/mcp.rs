@@ -390,6 +390,8 @@ fn bad_configurations_are_refused_before_any_file_is_made() {
         1,
         "GATEWAY_METHOD",
     );
+    fails(&good.replace("[approval]", "[approval]\nelicit = \"form\""), 1, "CONFIG_CONFLICT");
+    fails(&good.replace("[approval]", "[approval]\nelicit = true"), 1, "CONFIG_MALFORMED");
     let limits = |limit: &str| good.replace("[server]", &format!("[limits]\n{limit}\n[server]"));
     for limit in
         ["lines = 1", "client_line = -1", "client_line = \"4 MiB\"", "drain = 10", "drain = \"soon\""]

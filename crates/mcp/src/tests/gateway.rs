@@ -6,6 +6,7 @@ mod desk;
 mod ends;
 mod eras;
 mod floods;
+mod forms;
 mod handshake;
 mod held;
 mod lists;

@@ -7,11 +7,13 @@ use countersign_core::SessionId;
 use countersign_host::alive::LiveSession;
 use countersign_mcp::{CallIdError, Gateway, GatewayEnd, GatewayError, GatewayNotice};
 
+use super::forms::ConfirmedForms;
 use super::plans::{FirstPlan, PlanFlags, failure, first_plan};
 use super::settings::gateway_settings;
 use crate::config_args::ConfigArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, note, reporter, watch_signals};
+use countersign_host::config_file::Elicit;
 use countersign_host::interrupt::DRAIN;
 use countersign_host::random;
 use countersign_host::server::Server;
@@ -60,8 +62,11 @@ impl McpRunArgs {
         let watching = Arc::clone(&watch);
         let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };
         let id = session.gate.contract().session().clone();
-        let alive =
-            session.pending.clone().map(|store| LiveSession::begin(store, id, kind, reporter)).transpose()?;
+        let alive = session
+            .pending
+            .clone()
+            .map(|store| LiveSession::begin(store, id, kind, reporter.clone()))
+            .transpose()?;
         let pending = session.pending.map(|store| -> Arc<dyn PendingApprovals> { store });
         let mut gateway = Gateway::new(
             settings,
@@ -81,6 +86,9 @@ impl McpRunArgs {
                     GatewayNotice::new(failure.code(), text)
                 })
             });
+        }
+        if config.approval.as_ref().is_some_and(|approval| approval.elicit() == Elicit::Form) {
+            gateway = gateway.forms(Arc::new(ConfirmedForms::new(config, reporter)?));
         }
         if let Some(FirstPlan { plan, approval }) = first {
             gateway.start_plan(plan, approval.as_deref()).map_err(|error| failure(&error))?;

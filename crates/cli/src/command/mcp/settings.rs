@@ -1,6 +1,6 @@
 //! The gateway's settings, from the configuration.
 
-use countersign_host::config_file::{Announce, ConfigFile, LimitsPart};
+use countersign_host::config_file::{Announce, ConfigFile, Elicit, LimitsPart};
 use countersign_host::plans::{Approve, PlanPart};
 use countersign_host::time::Span;
 use countersign_mcp::{GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint, SettingsError};
@@ -26,6 +26,10 @@ pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<
         settings = settings.allow_server_method(method)?;
     }
     if let Some(approval) = &config.approval {
+        if approval.elicit() == Elicit::Form && approval.hold().is_zero() {
+            let text = "`elicit` of `approval` requires `hold`: a form is shown while the call waits";
+            return Err(Failure::new("CONFIG_CONFLICT", text));
+        }
         settings = settings.approval_ttl(approval.ttl())?.hold(approval.hold())?;
     }
     if !plans.submit {

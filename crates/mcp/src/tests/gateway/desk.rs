@@ -7,12 +7,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use countersign_approval_token::{
-    DEFAULT_TTL_CAP, MemoryPendingApprovals, MintTerms, PendingApprovals, mint,
+    DEFAULT_TTL_CAP, MemoryPendingApprovals, MintTerms, PendingApproval, PendingApprovals, mint,
 };
 use countersign_audit_log::{AuditError, AuditSink, CallRecord, MemorySink, Record};
 use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::{
-    AgentId, CallId, Millis, OperatorId, Principal, ServerName, SessionId, Timestamp, TokenId,
+    AgentId, CallId, Clock as _, ManualClock, Millis, OperatorId, Principal, ServerName, SessionId,
+    Timestamp, TokenId,
 };
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{NegotiationRequest, definition_digest};
@@ -22,7 +23,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
-    Gateway, GatewayEnd, GatewayLimits, GatewayNotice, GatewaySettings, GatewayStop, PlanApprovals, read_plan,
+    ClientForms, FormAnswer, Gateway, GatewayEnd, GatewayLimits, GatewayNotice, GatewaySettings, GatewayStop,
+    PlanApprovals, read_plan,
 };
 
 pub(super) const NOW: u64 = 1_790_000_000_000;
@@ -94,6 +96,7 @@ pub(super) struct Desk {
     server_gets: Receiver<String>,
     server_later: Option<PipeReader>,
     run: JoinHandle<GatewayEnd>,
+    capabilities: Value,
     pub(super) stop: GatewayStop,
     pub(super) gate: ToolGate,
     world: World,
@@ -173,6 +176,8 @@ pub(super) struct Setup {
     pub(super) holding: Option<Millis>,
     /// Time after which the session is renewed.
     pub(super) renewed_after: Option<Millis>,
+    /// The client's capabilities. Forms are allowed if it has any.
+    pub(super) capabilities: Value,
 }
 
 /// Treatment of calls without a plan.
@@ -202,8 +207,34 @@ impl Default for Setup {
             stats: CallStats::new(),
             holding: None,
             renewed_after: None,
+            capabilities: json!({}),
         }
     }
+}
+
+/// Answers the questions of [`Desk::pending`] as the person at the client does, under the name `form`.
+struct DeskForms(Arc<MemoryPendingApprovals>, Arc<ManualClock>);
+
+impl ClientForms for DeskForms {
+    fn text(&self, question: &PendingApproval) -> Option<String> {
+        Some(format!("May {} run?", question.binding().tool.name()))
+    }
+
+    fn answer(&self, question: &PendingApproval, answer: FormAnswer) {
+        let form = OperatorId::new("form").unwrap();
+        match answer {
+            FormAnswer::Approved => approve_as(&self.0, question.id(), form, self.1.now().unwrap()),
+            FormAnswer::Denied(reason) => self.0.deny_because(question.id(), &form, reason.as_ref()).unwrap(),
+        }
+    }
+}
+
+/// Approves the call that waits under this id.
+fn approve_as(pending: &MemoryPendingApprovals, id: &CallId, by: OperatorId, now: Timestamp) {
+    let (waiting, _) = pending.get(id).unwrap().expect("a pending approval");
+    let terms = MintTerms::new(TokenId::new(id.as_str()).unwrap(), by, now, Millis::from_secs(60));
+    let token = mint(&World::keys(), waiting.binding(), &terms, DEFAULT_TTL_CAP).unwrap();
+    pending.approve(id, &token, now).unwrap();
 }
 
 impl Setup {
@@ -340,6 +371,9 @@ impl Desk {
         gateway = gateway.notices(move |notice| {
             let _ = noticed.send(notice.code());
         });
+        if setup.capabilities != json!({}) {
+            gateway = gateway.forms(Arc::new(DeskForms(Arc::clone(&pending), Arc::clone(&world.clock))));
+        }
         if setup.renewed_after.is_some() {
             let registry = Arc::clone(&registry);
             gateway = gateway.renewal(move |now| {
@@ -368,6 +402,7 @@ impl Desk {
             server_gets,
             server_later,
             run,
+            capabilities: setup.capabilities,
             stop,
             gate,
             world,
@@ -380,7 +415,7 @@ impl Desk {
 
     /// Initializes the session between client and server.
     fn shake_hands(&mut self) {
-        self.send(&initialize("hello"));
+        self.send(&initialize_with("hello", &self.capabilities.clone()));
         let asked = match &mut self.server_later {
             Some(stream) => first_line(stream),
             None => self.server_line(),
@@ -503,12 +538,7 @@ impl Desk {
 
     /// Approves the call that waits under this id, as an operator would.
     pub(super) fn approve(&self, id: &str) {
-        let id = CallId::new(id).unwrap();
-        let (waiting, _) = self.pending.get(&id).unwrap().expect("a pending approval");
-        let (token, bob) = (TokenId::new(id.as_str()).unwrap(), OperatorId::new("bob").unwrap());
-        let terms = MintTerms::new(token, bob, self.now(), Millis::from_secs(60));
-        let token = mint(&World::keys(), waiting.binding(), &terms, DEFAULT_TTL_CAP).unwrap();
-        self.pending.approve(&id, &token, self.now()).unwrap();
+        approve_as(&self.pending, &CallId::new(id).unwrap(), OperatorId::new("bob").unwrap(), self.now());
     }
 
     /// Denies the call that waits under this id, as an operator would.
@@ -615,9 +645,13 @@ impl Desk {
 
 /// The client's first request, under this id.
 pub(super) fn initialize(id: &str) -> String {
-    let params = json!({
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" },
-    });
+    initialize_with(id, &json!({}))
+}
+
+fn initialize_with(id: &str, capabilities: &Value) -> String {
+    let client = json!({ "name": "c", "version": "1" });
+    let params =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client });
     json!({ "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params }).to_string()
 }
 

@@ -1,0 +1,175 @@
+//! Forms by which the person at the client answers a question (MCP 2025-11-25, *Elicitation*).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use countersign_approval_token::{DenialReason, PendingApproval};
+use countersign_canonical_json::ValueRef;
+use countersign_core::CallId;
+use parking_lot::Mutex;
+
+use crate::era_2025;
+use crate::link::Link;
+use crate::message::{Body, RpcId};
+
+/// Maximum number of ended forms whose late answers are known.
+const MAX_ENDED: usize = 1_024;
+
+/// Shows questions to the person at the client, and takes the answers. The client is not trusted: it may answer by itself, so such
+/// an answer is a confirmation and no proof of a person.
+pub trait ClientForms: Send + Sync {
+    /// Returns the text of the form; `None` if this question is not asked there.
+    fn text(&self, question: &PendingApproval) -> Option<String>;
+
+    /// Answers the question in the store.
+    fn answer(&self, question: &PendingApproval, answer: FormAnswer);
+}
+
+/// The answer of the person at the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a form asks for one of these")]
+pub enum FormAnswer {
+    /// The call may run, once.
+    Approved,
+    /// The call is denied, with the person's reason if there is one.
+    Denied(Option<DenialReason>),
+}
+
+/// The forms that the client has yet to answer.
+#[derive(Default)]
+pub(crate) struct OpenForms {
+    host: Option<Arc<dyn ClientForms>>,
+    /// The client said in its handshake that it shows forms.
+    can_show: AtomicBool,
+    state: Mutex<FormsState>,
+}
+
+#[derive(Default)]
+struct FormsState {
+    open: Vec<OpenForm>,
+    ended: Vec<RpcId>,
+}
+
+struct OpenForm {
+    id: RpcId,
+    question: CallId,
+    reply: Option<FormReply>,
+}
+
+enum FormReply {
+    Answer(FormAnswer),
+    /// The form was closed without an answer: the question stays open.
+    Nothing,
+}
+
+impl OpenForms {
+    pub(crate) fn new(host: Option<Arc<dyn ClientForms>>) -> Self {
+        Self { host, ..Self::default() }
+    }
+
+    /// Notes whether the client shows forms, from the params of its `initialize`.
+    pub(crate) fn note_client(&self, params: Option<ValueRef<'_>>) {
+        self.can_show.store(params.is_some_and(era_2025::shows_forms), Ordering::Relaxed);
+    }
+
+    /// Keeps the client's answer to a form. Returns `false` if no form has this id.
+    pub(crate) fn reply(&self, id: &RpcId, body: Body<'_>) -> bool {
+        let mut state = self.state.lock();
+        if let Some(form) = state.open.iter_mut().find(|form| form.id == *id) {
+            // The first answer counts.
+            form.reply.get_or_insert_with(|| FormReply::read(body));
+            return true;
+        }
+        state.ended.contains(id)
+    }
+
+    /// Opens a form for a question that has none.
+    fn open(&self, question: &CallId) -> Option<RpcId> {
+        // The server must not be able to send a request under this id before.
+        let id =
+            RpcId::text(&format!("form-{:016x}{:016x}", getrandom::u64().ok()?, getrandom::u64().ok()?))?;
+        let mut state = self.state.lock();
+        if state.open.iter().any(|form| form.question == *question) {
+            return None;
+        }
+        state.open.push(OpenForm { id: id.clone(), question: question.clone(), reply: None });
+        Some(id)
+    }
+
+    /// Takes the answer to a form, once.
+    fn take(&self, id: &RpcId) -> Option<FormAnswer> {
+        let mut state = self.state.lock();
+        let form = state.open.iter_mut().find(|form| form.id == *id)?;
+        match std::mem::replace(form.reply.as_mut()?, FormReply::Nothing) {
+            FormReply::Answer(answer) => Some(answer),
+            FormReply::Nothing => None,
+        }
+    }
+
+    /// Ends a form. Returns `true` if the client still shows it.
+    fn end(&self, id: &RpcId) -> bool {
+        let mut state = self.state.lock();
+        let Some(at) = state.open.iter().position(|form| form.id == *id) else { return false };
+        let form = state.open.swap_remove(at);
+        if form.reply.is_some() {
+            return false;
+        }
+        if state.ended.len() >= MAX_ENDED {
+            state.ended.remove(0);
+        }
+        state.ended.push(form.id);
+        true
+    }
+}
+
+impl FormReply {
+    fn read(body: Body<'_>) -> Self {
+        let Body::Result(result) = body else { return Self::Nothing };
+        let content = result.get("content");
+        let denied = || {
+            let reason = content.and_then(|content| content.get("reason")?.as_str());
+            Self::Answer(FormAnswer::Denied(reason.and_then(|reason| DenialReason::new(reason).ok())))
+        };
+        match result.get("action").and_then(ValueRef::as_str) {
+            Some("decline") => denied(),
+            Some("accept") => match content.and_then(|content| content.get("approve")?.as_bool()) {
+                Some(true) => Self::Answer(FormAnswer::Approved),
+                Some(false) => denied(),
+                None => Self::Nothing,
+            },
+            Some(_) | None => Self::Nothing,
+        }
+    }
+}
+
+/// Shows a question to the person at the client, if the operator allows it and the client can. Returns the id of the form.
+pub(crate) fn ask_at_client(link: &Link, question: &CallId) -> Option<RpcId> {
+    let host = link.forms.host.as_ref().filter(|_| link.forms.can_show.load(Ordering::Relaxed))?;
+    // Store and host are the embedder's code.
+    let text = || host.text(&asked(link, question)?);
+    let text = catch_unwind(AssertUnwindSafe(text)).ok().flatten()?;
+    let id = link.forms.open(question)?;
+    link.to_client.offer(era_2025::form_line(&id, &text), usize::MAX);
+    Some(id)
+}
+
+/// Hands the client's answer to a form to the host.
+pub(crate) fn pass_answer_on(link: &Link, form: &RpcId, question: &CallId) {
+    if let (Some(host), Some(answer)) = (&link.forms.host, link.forms.take(form)) {
+        let pass = || asked(link, question).map(|question| host.answer(&question, answer));
+        let _ = catch_unwind(AssertUnwindSafe(pass));
+    }
+}
+
+/// Ends a form, and has the client close it.
+pub(crate) fn end_form(link: &Link, form: &RpcId) {
+    if link.forms.end(form) {
+        link.to_client.offer(era_2025::cancelled_line(form), usize::MAX);
+    }
+}
+
+fn asked(link: &Link, question: &CallId) -> Option<PendingApproval> {
+    let state = link.approvals.as_ref()?.state(question);
+    Some(link.note_store(state)??.0)
+}
