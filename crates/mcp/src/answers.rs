@@ -3,14 +3,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use countersign_approval_token::PendingApproval;
 use countersign_core::{CallId, Millis, Timestamp};
 
 use countersign_tool_gate::FiledQuestion;
 
-use crate::era_2025::waiting_line;
-use crate::forms::{ask_at_client, end_form, pass_answer_on};
+use crate::era_2025::{cancelled_line, form_line, waiting_line};
 use crate::held_call::HeldCall;
 use crate::link::Link;
+use crate::message::RpcId;
 use crate::waiting::{OpenQuestion, WaitingCall};
 
 /// Interval of looks at the store. Another process writes the answer there and wakes no one.
@@ -76,7 +77,7 @@ pub(crate) fn wait_for_answer(link: &Link, mut call: HeldCall, question: OpenQue
     }
     waiting.form = ask_at_client(link, &waiting.question.id);
     if let Some(waiting) = link.waiting.add(waiting) {
-        end_wait(link, &waiting);
+        end_form(link, &waiting);
         refuse(link, &waiting);
     }
 }
@@ -90,7 +91,7 @@ pub(crate) fn watch_answers(link: &Link) {
         while let Some(mut call) = waiting.calls.pop() {
             let turn = turn(link, &mut call, waiting.closed);
             if !matches!(turn, WaitingTurn::Waits) {
-                end_wait(link, &call);
+                end_form(link, &call);
             }
             match turn {
                 WaitingTurn::Waits => kept.push(call),
@@ -154,11 +155,37 @@ fn is_unanswered(link: &Link, question: &CallId, now: Timestamp) -> bool {
     link.approvals.as_ref().is_some_and(|approvals| approvals.is_waiting(question, now).unwrap_or(false))
 }
 
-/// Has the client close the form of a call that waits no longer.
-fn end_wait(link: &Link, waiting: &WaitingCall) {
-    if let Some(form) = &waiting.form {
-        end_form(link, form);
+/// Shows a question to the person at the client, if the operator allows it and the client can. Returns the id of the form.
+fn ask_at_client(link: &Link, question: &CallId) -> Option<RpcId> {
+    let host = link.forms.shown_by()?;
+    // Store and host are the embedder's code.
+    let text = || host.text(&asked(link, question)?);
+    let text = catch_unwind(AssertUnwindSafe(text)).ok().flatten()?;
+    let id = link.forms.open(question)?;
+    link.to_client.offer(form_line(&id, &text), usize::MAX);
+    Some(id)
+}
+
+/// Hands the client's answer to a form to the host.
+fn pass_answer_on(link: &Link, form: &RpcId, question: &CallId) {
+    if let (Some(host), Some(answer)) = (&link.forms.host, link.forms.take(form)) {
+        let pass = || asked(link, question).map(|question| host.answer(&question, answer));
+        let _ = catch_unwind(AssertUnwindSafe(pass));
     }
+}
+
+/// Ends the form of a call that waits no longer, and has the client close it.
+fn end_form(link: &Link, waiting: &WaitingCall) {
+    if let Some(form) = &waiting.form
+        && link.forms.end(form)
+    {
+        link.to_client.offer(cancelled_line(form), usize::MAX);
+    }
+}
+
+fn asked(link: &Link, question: &CallId) -> Option<PendingApproval> {
+    let state = link.approvals.as_ref()?.state(question);
+    Some(link.note_store(state)??.0)
 }
 
 fn again(link: &Link, waiting: WaitingCall) {

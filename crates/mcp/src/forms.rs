@@ -1,6 +1,5 @@
 //! Forms by which the person at the client answers a question (MCP 2025-11-25, *Elicitation*).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +9,6 @@ use countersign_core::CallId;
 use parking_lot::Mutex;
 
 use crate::era_2025;
-use crate::link::Link;
 use crate::message::{Body, RpcId};
 
 /// Maximum number of ended forms whose late answers are known.
@@ -39,7 +37,8 @@ pub enum FormAnswer {
 /// The forms that the client has yet to answer.
 #[derive(Default)]
 pub(crate) struct OpenForms {
-    host: Option<Arc<dyn ClientForms>>,
+    /// The host's part; `None` if forms are not allowed.
+    pub(crate) host: Option<Arc<dyn ClientForms>>,
     /// The client said in its handshake that it shows forms.
     can_show: AtomicBool,
     state: Mutex<FormsState>,
@@ -84,8 +83,13 @@ impl OpenForms {
         state.ended.contains(id)
     }
 
+    /// Returns the host's part if forms are allowed and the client shows them.
+    pub(crate) fn shown_by(&self) -> Option<&dyn ClientForms> {
+        self.host.as_deref().filter(|_| self.can_show.load(Ordering::Relaxed))
+    }
+
     /// Opens a form for a question that has none.
-    fn open(&self, question: &CallId) -> Option<RpcId> {
+    pub(crate) fn open(&self, question: &CallId) -> Option<RpcId> {
         // The server must not be able to send a request under this id before.
         let id =
             RpcId::text(&format!("form-{:016x}{:016x}", getrandom::u64().ok()?, getrandom::u64().ok()?))?;
@@ -98,7 +102,7 @@ impl OpenForms {
     }
 
     /// Takes the answer to a form, once.
-    fn take(&self, id: &RpcId) -> Option<FormAnswer> {
+    pub(crate) fn take(&self, id: &RpcId) -> Option<FormAnswer> {
         let mut state = self.state.lock();
         let form = state.open.iter_mut().find(|form| form.id == *id)?;
         match std::mem::replace(form.reply.as_mut()?, FormReply::Nothing) {
@@ -108,7 +112,7 @@ impl OpenForms {
     }
 
     /// Ends a form. Returns `true` if the client still shows it.
-    fn end(&self, id: &RpcId) -> bool {
+    pub(crate) fn end(&self, id: &RpcId) -> bool {
         let mut state = self.state.lock();
         let Some(at) = state.open.iter().position(|form| form.id == *id) else { return false };
         let form = state.open.swap_remove(at);
@@ -141,35 +145,4 @@ impl FormReply {
             Some(_) | None => Self::Nothing,
         }
     }
-}
-
-/// Shows a question to the person at the client, if the operator allows it and the client can. Returns the id of the form.
-pub(crate) fn ask_at_client(link: &Link, question: &CallId) -> Option<RpcId> {
-    let host = link.forms.host.as_ref().filter(|_| link.forms.can_show.load(Ordering::Relaxed))?;
-    // Store and host are the embedder's code.
-    let text = || host.text(&asked(link, question)?);
-    let text = catch_unwind(AssertUnwindSafe(text)).ok().flatten()?;
-    let id = link.forms.open(question)?;
-    link.to_client.offer(era_2025::form_line(&id, &text), usize::MAX);
-    Some(id)
-}
-
-/// Hands the client's answer to a form to the host.
-pub(crate) fn pass_answer_on(link: &Link, form: &RpcId, question: &CallId) {
-    if let (Some(host), Some(answer)) = (&link.forms.host, link.forms.take(form)) {
-        let pass = || asked(link, question).map(|question| host.answer(&question, answer));
-        let _ = catch_unwind(AssertUnwindSafe(pass));
-    }
-}
-
-/// Ends a form, and has the client close it.
-pub(crate) fn end_form(link: &Link, form: &RpcId) {
-    if link.forms.end(form) {
-        link.to_client.offer(era_2025::cancelled_line(form), usize::MAX);
-    }
-}
-
-fn asked(link: &Link, question: &CallId) -> Option<PendingApproval> {
-    let state = link.approvals.as_ref()?.state(question);
-    Some(link.note_store(state)??.0)
 }
