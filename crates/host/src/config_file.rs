@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::config::{ApprovalConfig, Config, DEFAULT_AGE, StoreMaking};
 use crate::error::HostError;
-use crate::export::{self, Exports, MetricsPart, TracesPart};
+use crate::export::{self, Exports, MetricsPart, Process, TracesPart};
 use crate::files::{read_text_file, read_trusted_text};
 use crate::home::UserFolder;
 use crate::inputs::read_trust_root;
@@ -381,8 +381,8 @@ impl ConfigFile {
     ///
     /// # Errors
     /// Settings that contradict each other or need a missing feature, and destinations that cannot be used.
-    pub fn exports(&self, reporter: &Reporter) -> Result<Exports, HostError> {
-        Exports::prepare(self.metrics.as_ref(), self.traces.as_ref(), reporter)
+    pub fn exports(&self, process: Process, reporter: &Reporter) -> Result<Exports, HostError> {
+        Exports::prepare(self.metrics.as_ref(), self.traces.as_ref(), process, reporter)
     }
 
     /// Returns the rate up to which refused messages other than calls have entries of their own.

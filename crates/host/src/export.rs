@@ -9,8 +9,6 @@ mod earlier;
 mod health;
 #[cfg(feature = "prometheus")]
 mod metrics;
-#[cfg(feature = "prometheus")]
-mod scrape;
 #[cfg(feature = "otel")]
 mod send;
 #[cfg(feature = "otel")]
@@ -41,7 +39,17 @@ pub(crate) use serde::de::IgnoredAny as MetricsPart;
 #[cfg(not(feature = "otel"))]
 pub(crate) use serde::de::IgnoredAny as TracesPart;
 
-/// The exports of a gateway. Dropping it writes the last metrics and sends the last spans.
+/// The kind of process that exports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "two kinds of process open sessions")]
+pub enum Process {
+    /// A gateway of one session. It writes its metrics to a file.
+    Gateway,
+    /// `countersign serve`. It answers its metrics over HTTP, with the counts of the gateway's file.
+    Service,
+}
+
+/// The exports of a process. Dropping it writes the last metrics and sends the last spans.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Exports {
@@ -56,6 +64,7 @@ impl Exports {
     pub(crate) fn prepare(
         metrics: Option<&MetricsPart>,
         traces: Option<&TracesPart>,
+        process: Process,
         reporter: &Reporter,
     ) -> Result<Self, HostError> {
         #[cfg(not(feature = "prometheus"))]
@@ -66,10 +75,10 @@ impl Exports {
         if traces.is_some() {
             return Err(missing("traces", "otel"));
         }
-        let _ = reporter;
+        let _ = (process, reporter);
         Ok(Self {
             #[cfg(feature = "prometheus")]
-            metrics: metrics.map(|part| metrics::Metrics::prepare(part, reporter)).transpose()?,
+            metrics: metrics.map(|part| metrics::Metrics::prepare(part, process, reporter)).transpose()?,
             #[cfg(feature = "otel")]
             traces: traces.map(|part| traces::Traces::prepare(part, reporter)).transpose()?,
         })
@@ -84,8 +93,8 @@ impl Exports {
         sink
     }
 
-    /// Starts to write and to answer scrapes, from the counts of earlier sessions. why: an unwritable file fails here,
-    /// before a session is recorded.
+    /// Starts a gateway's exports, from the counts of earlier sessions. why: an unwritable file fails here, before a session is
+    /// recorded.
     ///
     /// # Errors
     /// A file that cannot be written or is in use.
@@ -98,14 +107,29 @@ impl Exports {
         Ok(())
     }
 
-    /// Returns the metrics in Prometheus' text format, if they are counted.
-    #[must_use]
-    pub fn text(&self) -> Option<String> {
+    /// Starts the service's exports.
+    ///
+    /// # Errors
+    /// A thread that cannot be started.
+    pub fn begin_service(&mut self) -> Result<(), HostError> {
+        #[cfg(feature = "prometheus")]
+        if let Some(metrics) = &mut self.metrics {
+            return metrics.begin_service();
+        }
+        Ok(())
+    }
+
+    /// Returns the service's metrics in Prometheus' text format, if they are counted. The counts of the gateway's file are added.
+    ///
+    /// # Errors
+    /// `METRICS_DAMAGED`: no gateway wrote the file in this form.
+    pub fn text(&self, registry: &CapabilityRegistry) -> Result<Option<String>, HostError> {
         #[cfg(feature = "prometheus")]
         if let Some(metrics) = &self.metrics {
-            return Some(metrics.text());
+            return metrics.text(&registry.current()).map(Some);
         }
-        None
+        let _ = registry;
+        Ok(None)
     }
 
     /// Exports the metrics of a session that has just opened, and the health of its record.

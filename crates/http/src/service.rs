@@ -10,6 +10,7 @@ use std::time::Duration;
 use countersign_core::Millis;
 use countersign_host::config_file::ConfigFile;
 use countersign_host::error::HostError;
+use countersign_host::export::Process;
 use countersign_host::interrupt::{DRAIN, Interrupt};
 use countersign_host::report::Reporter;
 use countersign_host::time::Span;
@@ -111,9 +112,9 @@ impl Service {
             Some(address) => Some((bind(address, &[])?, PicBridge::prepare(&config, reporter)?)),
             None => None,
         };
-        let registry = config.current_registry()?;
-        let mut exports = config.exports(reporter)?;
-        exports.begin(&registry)?;
+        config.current_registry()?;
+        let mut exports = config.exports(Process::Service, reporter)?;
+        exports.begin_service()?;
         let network = address.map(|address| bind(address, &part.hosts)).transpose()?;
         let app = App {
             sessions: Sessions::new(part.sessions.unwrap_or(SESSIONS)),

@@ -52,7 +52,10 @@ pub(crate) fn receipt(app: &App, seq: &str, query: Option<&str>) -> Result<Strin
 
 /// The metrics in Prometheus' text format.
 pub(crate) fn metrics(app: &App) -> Result<String, Problem> {
-    app.exports.text().ok_or_else(|| {
+    let fault = |error| Problem::fault(&error, &app.reporter);
+    let (_, registry) = app.look.look(&app.config).map_err(fault)?;
+    let text = app.exports.text(&registry).map_err(fault)?;
+    text.ok_or_else(|| {
         let text = "no metrics: they need `[metrics]` and a build with the feature `prometheus`";
         Problem::new(StatusCode::NOT_FOUND, "METRICS_OFF", text)
     })

@@ -1,8 +1,7 @@
-//! Metrics in Prometheus' text format, scraped or written to a file for the textfile collector of a node exporter.
+//! Metrics in Prometheus' text format: a gateway writes them to a file, the service answers them over HTTP.
 
 use std::ffi::OsString;
 use std::fs::{OpenOptions, TryLockError};
-use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -17,9 +16,9 @@ use metrics::{Unit, describe_gauge, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use serde::Deserialize;
 
+use super::Process;
 use super::earlier::{ANSWER_TIME, Damaged, Families, Gauges, WRITTEN, read_back};
 use super::health::{Health, Rendering};
-use super::scrape::{Hosts, serve};
 use crate::error::HostError;
 use crate::files::{Replace, unwritable, write_file};
 use crate::record::ReportingLog;
@@ -38,9 +37,6 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MetricsPart {
-    listen: Option<SocketAddr>,
-    #[serde(default)]
-    dangerous_listen_anywhere: bool,
     file: Option<PathBuf>,
     interval: Option<Span>,
 }
@@ -49,26 +45,6 @@ impl MetricsPart {
     /// Iterates over all paths in it.
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.file.as_mut().into_iter()
-    }
-
-    /// Returns the address to listen on, if it is allowed.
-    fn address(&self) -> Result<Option<SocketAddr>, HostError> {
-        let conflict = |text: &str| Err(HostError::new("CONFIG_CONFLICT", text));
-        match self.listen {
-            None if self.file.is_none() => conflict("`metrics` requires `listen` or a `file`"),
-            None if self.dangerous_listen_anywhere => {
-                conflict("`dangerous_listen_anywhere` of `metrics` requires `listen`")
-            }
-            Some(address) if address.port() == 0 => {
-                conflict("`listen` of `metrics` requires a fixed port, not 0")
-            }
-            Some(address) if !address.ip().is_loopback() && !self.dangerous_listen_anywhere => {
-                let text = "`listen` of `metrics` is not a loopback address: \
-                            it needs `dangerous_listen_anywhere = true`";
-                Err(HostError::new("METRICS_LISTEN_ANYWHERE", text))
-            }
-            listen => Ok(listen),
-        }
     }
 
     fn interval(&self) -> Result<Duration, HostError> {
@@ -87,7 +63,6 @@ impl MetricsPart {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     rendering: Rendering,
-    listener: Option<TcpListener>,
     file: Option<File>,
     keeper: Option<MetricsThread>,
     /// Lock of the file; it is released after the last write.
@@ -125,10 +100,17 @@ struct MetricsThread {
 }
 
 impl Metrics {
-    /// Binds the address and starts to count.
-    pub(crate) fn prepare(part: &MetricsPart, reporter: &Reporter) -> Result<Self, HostError> {
-        let (address, interval) = (part.address()?, part.interval()?);
-        let listener = address.map(listen).transpose()?;
+    /// Starts to count.
+    pub(crate) fn prepare(
+        part: &MetricsPart,
+        process: Process,
+        reporter: &Reporter,
+    ) -> Result<Self, HostError> {
+        if process == Process::Gateway && part.file.is_none() {
+            let text = "`metrics` of a gateway requires a `file`; `countersign serve` answers `GET /metrics`";
+            return Err(HostError::new("CONFIG_CONFLICT", text));
+        }
+        let interval = part.interval()?;
         let handle = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Full(ANSWER_TIME.to_owned()), &buckets())
             .and_then(PrometheusBuilder::install_recorder)
@@ -140,10 +122,10 @@ impl Metrics {
             reporter: reporter.clone(),
         });
         let rendering = Rendering { handle, written: Arc::default(), health: Arc::default() };
-        Ok(Self { rendering, listener, file, keeper: None, lock: None })
+        Ok(Self { rendering, file, keeper: None, lock: None })
     }
 
-    /// Locks the file, reads back its counts, writes it (which shows that it is writable) and starts to answer scrapes.
+    /// Starts a gateway's metrics: locks the file, reads back its counts and writes it, which shows that it is writable.
     pub(crate) fn begin(&mut self, registry: &RegistrySnapshot) -> Result<(), HostError> {
         if let Some(file) = &mut self.file {
             self.lock = Some(lock(&file.path)?);
@@ -155,13 +137,18 @@ impl Metrics {
             });
             file.write(&self.rendering, Gauges::LeftOut)?;
         }
-        if let Some(listener) = self.listener.take() {
-            let hosts = listener.local_addr().map_or(Hosts::Local, Hosts::at);
-            let rendering = self.rendering.clone();
-            spawn("metrics-scrape", move || serve(&listener, hosts, &rendering))?;
-        }
+        self.keep(self.file.clone())
+    }
+
+    /// Starts the service's metrics. It writes no file: [`text`](Self::text) reads the gateway's.
+    pub(crate) fn begin_service(&mut self) -> Result<(), HostError> {
+        self.keep(None)
+    }
+
+    /// Starts the thread that gathers samples, and writes the file if there is one.
+    fn keep(&mut self, file: Option<File>) -> Result<(), HostError> {
         let (stop, stopped) = channel();
-        let (rendering, file) = (self.rendering.clone(), self.file.clone());
+        let rendering = self.rendering.clone();
         let thread = spawn("metrics-keeper", move || {
             let interval = file.as_ref().map_or(UPKEEP, |file| file.interval);
             let mut left = interval;
@@ -192,9 +179,16 @@ impl Metrics {
         Ok(())
     }
 
-    /// Returns the metrics in Prometheus' text format.
-    pub(crate) fn text(&self) -> String {
-        self.rendering.render()
+    /// Returns the service's metrics in Prometheus' text format, with the counts of the gateway's file.
+    pub(crate) fn text(&self, registry: &RegistrySnapshot) -> Result<String, HostError> {
+        let text = self.rendering.render();
+        let Some(File { path, .. }) = &self.file else { return Ok(text) };
+        let counted = read_back(path, registry)
+            .map_err(|Damaged(why)| HostError::new("METRICS_DAMAGED", why).about(path.display()))?;
+        let mut families = Families::parse(&text)
+            .ok_or_else(|| HostError::internal("the metrics are not in the text format"))?;
+        families.add(&counted);
+        Ok(families.text(Gauges::Kept))
     }
 
     /// Writes the metrics of a session that has just opened: its counters at zero, and its gauges.
@@ -246,11 +240,6 @@ fn lock(path: &Path) -> Result<std::fs::File, HostError> {
         }
     }
     Ok(lock)
-}
-
-fn listen(address: SocketAddr) -> Result<TcpListener, HostError> {
-    TcpListener::bind(address)
-        .map_err(|error| HostError::new("METRICS_LISTEN", error.to_string()).about(address))
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, HostError> {

@@ -14,6 +14,7 @@ use crate::config_args::ConfigArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, note, reporter, watch_signals};
 use countersign_host::config_file::Elicit;
+use countersign_host::export::Process;
 use countersign_host::interrupt::DRAIN;
 use countersign_host::random;
 use countersign_host::server::Server;
@@ -46,7 +47,7 @@ impl McpRunArgs {
         config.check_plans(&plans, self.session.as_ref())?;
         let settings = gateway_settings(&config, &plans)?;
         let reporter = reporter();
-        let mut exports = config.exports(&reporter)?;
+        let mut exports = config.exports(Process::Gateway, &reporter)?;
         let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
         let prepared = config.config(session, &plans)?.prepare(&reporter)?;
         let renewal = config.renews().then(|| prepared.renewal());
