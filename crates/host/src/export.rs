@@ -75,10 +75,14 @@ impl Exports {
         if traces.is_some() {
             return Err(missing("traces", "otel"));
         }
+        #[cfg(feature = "prometheus")]
+        if let (Process::Gateway, Some(part)) = (process, metrics) {
+            part.check_gateway()?;
+        }
         let _ = (process, reporter);
         Ok(Self {
             #[cfg(feature = "prometheus")]
-            metrics: metrics.map(|part| metrics::Metrics::prepare(part, process, reporter)).transpose()?,
+            metrics: metrics.map(|part| metrics::Metrics::prepare(part, reporter)).transpose()?,
             #[cfg(feature = "otel")]
             traces: traces.map(|part| traces::Traces::prepare(part, reporter)).transpose()?,
         })

@@ -16,7 +16,6 @@ use metrics::{Unit, describe_gauge, gauge};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use serde::Deserialize;
 
-use super::Process;
 use super::earlier::{ANSWER_TIME, Damaged, Families, Gauges, WRITTEN, read_back};
 use super::health::{Health, Rendering};
 use crate::error::HostError;
@@ -45,6 +44,15 @@ impl MetricsPart {
     /// Iterates over all paths in it.
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.file.as_mut().into_iter()
+    }
+
+    /// Checks that a gateway has a file to write.
+    pub(super) fn check_gateway(&self) -> Result<(), HostError> {
+        if self.file.is_none() {
+            let text = "`metrics` of a gateway requires a `file`; `countersign serve` answers `GET /metrics`";
+            return Err(HostError::new("CONFIG_CONFLICT", text));
+        }
+        Ok(())
     }
 
     fn interval(&self) -> Result<Duration, HostError> {
@@ -101,15 +109,7 @@ struct MetricsThread {
 
 impl Metrics {
     /// Starts to count.
-    pub(crate) fn prepare(
-        part: &MetricsPart,
-        process: Process,
-        reporter: &Reporter,
-    ) -> Result<Self, HostError> {
-        if process == Process::Gateway && part.file.is_none() {
-            let text = "`metrics` of a gateway requires a `file`; `countersign serve` answers `GET /metrics`";
-            return Err(HostError::new("CONFIG_CONFLICT", text));
-        }
+    pub(crate) fn prepare(part: &MetricsPart, reporter: &Reporter) -> Result<Self, HostError> {
         let interval = part.interval()?;
         let handle = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Full(ANSWER_TIME.to_owned()), &buckets())
