@@ -203,6 +203,10 @@ pub mod tool_gate {
         PROPOSAL_MEMBER, REQUEST_ID_MEMBER, Rejection, RejectionCode, RequestError, Retry, StartPlanError,
         ToolCall,
     };
+    // Questions that wait for a person.
+    pub use countersign_tool_gate::{
+        ApproverAnswer, CallApprovals, CallDesk, DeskHost, EditedCall, FiledQuestion, PendingQuestions,
+    };
     // Counters.
     #[cfg(feature = "metrics")]
     pub use countersign_tool_gate::METRIC_NAMES;

@@ -186,7 +186,7 @@ impl<T: Send + 'static> Drop for Pooled<T> {
 }
 
 /// Runs the work in the pool and waits for its result. A result that no one waits for any more is dropped in the pool.
-async fn in_pool<R: Send + 'static>(
+pub(crate) async fn in_pool<R: Send + 'static>(
     pool: &Arc<dyn BlockingPool>,
     work: impl FnOnce() -> R + Send + 'static,
 ) -> Option<R> {

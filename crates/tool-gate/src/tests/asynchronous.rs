@@ -3,7 +3,9 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread, ThreadId};
 
+use countersign_approval_token::{MemoryPendingApprovals, PendingApprovals as _};
 use countersign_audit_log::{AuditError, AuditSink, OutcomeKind, Record};
+use countersign_core::{Clock as _, Millis};
 use parking_lot::Mutex;
 
 use super::world::*;
@@ -182,4 +184,76 @@ fn nothing_is_recorded_on_the_callers_thread() {
     worker.settle();
     assert_eq!(on_own.load(Ordering::Relaxed), opened);
     assert_eq!(outcomes(&world).len(), 3);
+}
+
+/// A gate, its store of questions, and the question of the call `c1`.
+struct Asked {
+    gate: AsyncGate,
+    store: Arc<MemoryPendingApprovals>,
+    request: ApprovalRequest,
+    filed: FiledQuestion,
+}
+
+impl Asked {
+    fn of(world: &World) -> Self {
+        let store = Arc::new(MemoryPendingApprovals::new());
+        let gate = AsyncGate::new(world.gate(), Worker::start());
+        let refused = wait(gate.check(OwnedToolCall::new("c1", "refund", REFUND))).unwrap_err();
+        let request = refused.approval_request().unwrap().clone();
+        let filed = wait(questions(world, &store, Worker::start()).ask(request.clone())).unwrap();
+        assert!(filed.is_new && filed.lacks_approval);
+        Self { gate, store, request, filed }
+    }
+}
+
+fn questions(
+    world: &World,
+    store: &Arc<MemoryPendingApprovals>,
+    pool: Arc<dyn BlockingPool>,
+) -> PendingQuestions {
+    let approvals = Arc::new(CallApprovals::new(Arc::clone(store) as _, Millis::from_secs(60)));
+    PendingQuestions::new(approvals, Arc::clone(&world.clock) as _, pool)
+}
+
+#[test]
+fn answer_that_comes_while_a_host_waits_is_returned() {
+    let world = World::new();
+    let Asked { gate, store, request, filed } = Asked::of(&world);
+    let mut looks = 0;
+    let answer = wait(questions(&world, &store, Worker::start()).wait(&filed.id, || {
+        looks += 1;
+        if looks == 3 {
+            let minute = Millis::from_secs(60);
+            let token = gate.gate().approve(&request, &"bob".parse().unwrap(), minute).unwrap();
+            store.approve(&filed.id, &token, world.clock.now().unwrap()).unwrap();
+        }
+        std::future::ready(())
+    }));
+    let answer = answer.unwrap().unwrap();
+    assert_eq!((looks, answer.call_id()), (3, Some(&filed.id)));
+    let [token] = answer.tokens() else { panic!("{answer:?}") };
+    let call = OwnedToolCall::new("c1", "refund", REFUND).with_approval(token);
+    assert!(wait(gate.call(call, async |_| Ok::<_, ()>(()))).is_ok());
+}
+
+#[test]
+fn question_that_expires_has_no_answer() {
+    let world = World::new();
+    let Asked { store, filed, .. } = Asked::of(&world);
+    let questions = questions(&world, &store, Worker::start());
+    let answer = wait(questions.wait(&filed.id, || {
+        world.clock.advance(Millis::from_secs(60)).unwrap();
+        std::future::ready(())
+    }));
+    assert!(answer.unwrap().is_none());
+    assert!(wait(questions.wait(&"other".parse().unwrap(), async || {})).unwrap().is_none());
+}
+
+#[test]
+fn wait_in_a_closed_pool_fails_and_keeps_the_question() {
+    let world = World::new();
+    let Asked { store, filed, .. } = Asked::of(&world);
+    let closed = questions(&world, &store, Arc::new(Closed));
+    assert_eq!(wait(closed.wait(&filed.id, async || {})).unwrap_err().code(), "STORE_UNAVAILABLE");
+    assert_eq!(store.list(world.clock.now().unwrap()).unwrap().len(), 1);
 }
