@@ -2,6 +2,7 @@
 
 mod answer;
 mod attest;
+mod context;
 mod edit;
 mod evidence_shown;
 mod find;
@@ -13,6 +14,7 @@ mod shown;
 
 pub use answer::GivenApproval;
 pub use attest::{AttestableCall, SignedAnswer, UnsignedAttestation};
+pub use context::{ArgChange, QuestionContext, SignedTool};
 pub use evidence_shown::{describe_attestation, shown_file};
 pub use find::QuestionQueue;
 pub use grant::{GivenGrant, GrantWish, grant_report};

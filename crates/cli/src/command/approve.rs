@@ -185,7 +185,7 @@ impl Answering<'_> {
 fn show(out: &mut Output, queue: &QuestionQueue<'_>, id: &CallId) -> Result<Exit, Failure> {
     let now = now()?;
     let (pending, state) = queue.get(id)?;
-    let (store, goal) = (queue.store(), queue.goal(pending.binding()));
+    let (store, context) = (queue.store(), queue.context(&pending)?);
     let mut report = report(&pending);
     let state = queue.state(&pending, &state, now)?;
     let denial = store.find_denied(pending.binding(), now)?;
@@ -195,7 +195,7 @@ fn show(out: &mut Output, queue: &QuestionQueue<'_>, id: &CallId) -> Result<Exit
         members.insert("state".to_owned(), json!(state));
         members.insert("denied_by".to_owned(), json!(denier));
         members.insert("denied_because".to_owned(), json!(reason));
-        members.insert("goal".to_owned(), json!(goal));
+        members.extend(context.report(&pending).as_object().cloned().unwrap_or_default());
     }
     let so_far = queue.approvals_so_far(&pending)?;
     if let (Some(members), Some(by)) = (report.as_object_mut(), queue.approved_by(&pending)?) {
@@ -206,7 +206,7 @@ fn show(out: &mut Output, queue: &QuestionQueue<'_>, id: &CallId) -> Result<Exit
     let because = reason.map(|reason| format!(": {}", spelled(reason))).unwrap_or_default();
     out.result(
         &report,
-        &format!("state      {state}{so_far}{by}{because}\n{}", describe(&pending, goal.as_deref())),
+        &format!("state      {state}{so_far}{by}{because}\n{}", describe(&pending, &context)),
     )?;
     Ok(Exit::Done)
 }
@@ -258,8 +258,8 @@ fn attest_line(id: &str) -> String {
 
 /// Shows the call on the terminal and asks.
 fn ask(queue: &QuestionQueue<'_>, pending: &PendingApproval) -> Result<TypedAnswer, Failure> {
-    let goal = queue.goal(pending.binding());
-    let question = format!("{}\n{} {CHOICES} ", describe(pending, goal.as_deref()), question(pending));
+    let context = queue.context(pending)?;
+    let question = format!("{}\n{} {CHOICES} ", describe(pending, &context), question(pending));
     Ok(TypedAnswer::of(&ask_at_terminal(&question)?))
 }
 

@@ -4,7 +4,9 @@ use clap::Args;
 use countersign_core::{Millis, OperatorId};
 use countersign_host::config_file::ConfigFile;
 use countersign_host::person::system_user;
-use countersign_host::questions::{AttestableCall, UnsignedAttestation, describe, describe_attestation};
+use countersign_host::questions::{
+    AttestableCall, QuestionContext, UnsignedAttestation, describe, describe_attestation,
+};
 use countersign_host::sign_command::SignCommand;
 use countersign_keys::{Signature, SigningKey};
 use serde_json::json;
@@ -81,11 +83,8 @@ impl AttestArgs {
         let text = self.proposal(&call)?;
         let unsigned = call.draft(&text, &self.key_id, self.evidence_id.as_deref(), self.ttl)?;
         let pending = call.pending();
-        let shown = format!(
-            "{}\n{}",
-            describe(pending, queue.goal(pending.binding()).as_deref()),
-            describe_attestation(&unsigned)
-        );
+        let shown =
+            format!("{}\n{}", describe(pending, &queue.context(pending)?), describe_attestation(&unsigned));
         let Some(signer) = signer else {
             let report = json!({"ok": true, "call_id": id, "signed": unsigned.payload()});
             out.result(&report, &shown)?;
@@ -138,7 +137,7 @@ impl AttestArgs {
             }
             None => {
                 note("No usable proposal came with the call. It asks for:");
-                note(&describe(call.pending(), None));
+                note(&describe(call.pending(), &QuestionContext::default()));
                 let intent = ask_at_terminal("What is it to do, in your words? (empty: sign nothing) ")?;
                 let intent = intent.trim();
                 if intent.is_empty() {

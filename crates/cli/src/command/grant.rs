@@ -96,10 +96,9 @@ impl NewGrant {
         (wish.conditions, wish.any_session) = (self.conditions.clone(), self.any_session);
         let record = queue.answer_record(&reporter())?;
         if !self.yes {
-            let goal = queue.goal(pending.binding());
             let question = format!(
                 "{}\nGrant {} calls like this one for {}, {}{}? [y: grant, anything else: leave it waiting] ",
-                describe(&pending, goal.as_deref()),
+                describe(&pending, &queue.context(&pending)?),
                 self.uses,
                 self.ttl,
                 match &self.conditions {

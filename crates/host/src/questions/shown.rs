@@ -4,6 +4,7 @@ use countersign_approval_token::{PendingApproval, PendingState};
 use countersign_core::Timestamp;
 use serde_json::{Value, json};
 
+use super::context::QuestionContext;
 use super::plan::WaitingPlan;
 use super::proposal;
 use crate::escape::{shown_id, shown_json, spelled};
@@ -63,9 +64,9 @@ pub(super) fn state_word(state: &PendingState, pending: &PendingApproval, now: T
 }
 
 /// Describes the exact call or plan for a person: everything that the approval binds, and the result of the call's
-/// proposal. Ids contain no invisible characters; those in the goal, the arguments and the proposal are escaped.
+/// proposal, and the context. Ids contain no invisible characters; those in all other texts are escaped.
 #[must_use]
-pub fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
+pub fn describe(pending: &PendingApproval, context: &QuestionContext) -> String {
     let binding = pending.binding();
     let plan = WaitingPlan::of(pending);
     let (kind, what) = match &plan {
@@ -83,9 +84,10 @@ pub fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
     if let Some(bound) = &binding.ask {
         text.push_str(&format!("\ngoal       (sha-256 {bound})"));
     }
-    if let Some(goal) = goal {
+    if let Some(goal) = &context.goal {
         text.push_str(&format!("\n           {}", spelled(goal)));
     }
+    text.push_str(&context.tool_lines());
     // A plan's title contains its root.
     if let Some(root) = binding.plan.as_ref().filter(|_| plan.is_none()) {
         text.push_str(&format!("\nin plan    {root}"));
@@ -118,6 +120,7 @@ pub fn describe(pending: &PendingApproval, goal: Option<&str>) -> String {
         binding.args,
     ));
     text.push_str(&plan.map_or_else(|| shown_json(pending.args()), |plan| plan.describe()));
+    text.push_str(&context.change_line(pending));
     if let (Some(edited), Some(digest)) = (pending.edited_text(), pending.edited_digest()) {
         text.push_str(&format!("\nedited     (sha-256 {digest})\n{}", shown_json(edited)));
     }
@@ -146,9 +149,10 @@ pub fn question(pending: &PendingApproval) -> String {
 mod tests {
     use countersign_approval_token::PendingApproval;
     use countersign_canonical_json::{Limits, Recipe, read};
-    use countersign_core::{CallFacts, CallId, Digest, Millis, Principal, Timestamp, ToolId};
+    use countersign_core::{CallFacts, CallId, Digest, ImpactClass, Millis, Principal, Timestamp, ToolId};
 
     use super::{describe, question};
+    use crate::questions::{QuestionContext, SignedTool};
 
     fn pending(goal: Option<Digest>) -> PendingApproval {
         let text = format!("[{}]", vec!["0"; 5_000].join(","));
@@ -175,12 +179,48 @@ mod tests {
     #[test]
     fn the_goal_is_shown_where_the_approval_binds_one() {
         let goal = Digest::of(b"Help alice");
-        assert!(describe(&pending(Some(goal)), None).contains(&format!("\ngoal       (sha-256 {goal})\n")));
-        assert!(!describe(&pending(None), None).contains("goal"));
-        let words = describe(&pending(Some(goal)), Some("Help\nplan       \u{202e}"));
+        let described = |goal, text: Option<&str>| {
+            let context = QuestionContext { goal: text.map(ToOwned::to_owned), ..QuestionContext::default() };
+            describe(&pending(goal), &context)
+        };
+        assert!(described(Some(goal), None).contains(&format!("\ngoal       (sha-256 {goal})\n")));
+        assert!(!described(None, None).contains("goal"));
+        let words = described(Some(goal), Some("Help\nplan       \u{202e}"));
         assert!(
             words.contains(&format!("(sha-256 {goal})\n           \"Help\\nplan       \\u202e\"\n")),
             "{words}"
         );
+    }
+
+    #[test]
+    fn signed_tool_is_shown_escaped_with_its_end_counted() {
+        let description = Some(format!("Refunds\n\u{202e}{}", "x".repeat(500)));
+        let tool = Some(SignedTool { impact: ImpactClass::Money, description });
+        let text = describe(&pending(None), &QuestionContext { tool, ..QuestionContext::default() });
+        assert!(text.contains("\nimpact     money\ndescribed  \"Refunds\\n\\u202ex"), "{text}");
+        assert!(text.contains("xx\" and 109 more characters\n") && !text.contains('\u{202e}'), "{text}");
+    }
+
+    #[test]
+    fn changes_since_the_last_approved_call_are_listed() {
+        let args = |text: &str| read(text.as_bytes(), Recipe::Jcs1, &Limits::default()).unwrap();
+        let asked = args(r#"{"amount":20,"note":"\u202e","to":"ada"}"#);
+        let (id, tool) = (CallId::new("call-1").unwrap(), ToolId::new("desk", "refund").unwrap());
+        let by = Principal::new("alice").unwrap();
+        let binding = CallFacts::new(id, tool, asked.digest(), Recipe::Jcs1, by);
+        let asked = PendingApproval::new(binding, &asked, Timestamp::EPOCH, Millis::from_secs(60)).unwrap();
+        let shown = |before: &str| {
+            let context = QuestionContext { before: Some(args(before)), ..QuestionContext::default() };
+            describe(&asked, &context)
+        };
+        let text = shown(r#"{"amount":10,"by":"x","to":"ada"}"#);
+        assert!(
+            text.contains("\nchanged    \"amount\" changed, \"by\" missing, \"note\" new, since"),
+            "{text}"
+        );
+        assert!(
+            shown(r#"{"amount":20.0,"note":"\u202e","to":"ada"}"#).contains("\nchanged    nothing, since")
+        );
+        assert!(!describe(&asked, &QuestionContext::default()).contains("changed"));
     }
 }

@@ -1,7 +1,5 @@
 //! One question on one screen: the shown call is the signed one.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -10,7 +8,7 @@ use countersign_canonical_json::{Canonical, Limits, Recipe, read};
 use countersign_core::Timestamp;
 use countersign_host::error::HostError;
 use countersign_host::escape::{shown_json, shown_line, spelled};
-use countersign_host::questions::{QuestionQueue, WaitingPlan, proposal_lines};
+use countersign_host::questions::{ArgChange, QuestionContext, QuestionQueue, WaitingPlan, proposal_lines};
 use countersign_host::time::now;
 
 use super::frame::{PageState, shown, worked};
@@ -47,10 +45,8 @@ struct FoundQuestion {
     title: String,
     pending: PendingApproval,
     state: &'static str,
-    goal: Option<String>,
+    context: QuestionContext,
     denial: Option<(String, Option<String>)>,
-    /// Arguments of the call of this tool that was approved last for this principal.
-    before: Option<Canonical>,
     args: Canonical,
     now: Timestamp,
 }
@@ -64,15 +60,12 @@ fn found(app: &App, typed: &str) -> Result<FoundQuestion, HostError> {
     let denial = store.find_denied(binding, now)?;
     let denial = denial
         .map(|it| (it.by.to_string(), it.reason.as_ref().map(|it| DenialReason::as_str(it).to_owned())));
-    let before = store.last_approved(&binding.tool, &binding.principal)?;
-    let canonical = |text: &str| read(text.as_bytes(), Recipe::Jcs1, &Limits::hard_caps());
     let title = WaitingPlan::of(&pending).map_or_else(|| binding.tool.to_string(), |plan| plan.title());
     Ok(FoundQuestion {
         title,
-        goal: queue.goal(binding),
+        context: queue.context(&pending)?,
         denial,
-        before: before.and_then(|before| canonical(before.edited_text().unwrap_or(before.args())).ok()),
-        args: canonical(pending.args())?,
+        args: read(pending.args().as_bytes(), Recipe::Jcs1, &Limits::hard_caps())?,
         state,
         pending,
         now,
@@ -102,8 +95,14 @@ fn screen(found: &FoundQuestion, login: &Login) -> Html {
     if let Some(agent) = &binding.agent {
         html.row("Agent", agent.as_str());
     }
-    if let Some(goal) = &found.goal {
+    if let Some(goal) = &found.context.goal {
         html.row("Goal", goal);
+    }
+    if let Some(tool) = &found.context.tool {
+        html.row("Impact", tool.impact.as_str());
+        if let Some(description) = &tool.description {
+            html.raw("<div><dt>Tool, as signed</dt><dd>").html(&folded(description)).raw("</dd></div>");
+        }
     }
     html.raw("</dl>");
     match WaitingPlan::of(pending) {
@@ -129,32 +128,24 @@ fn screen(found: &FoundQuestion, login: &Login) -> Html {
 
 /// Each argument in a row. What differs from the call that was approved last is marked.
 fn arguments(found: &FoundQuestion) -> Html {
-    let members = |args: &Canonical| -> BTreeMap<String, String> {
-        args.value().members().map(|(name, value)| (name.to_owned(), value.canonical_text())).collect()
-    };
-    let (now, before) = (members(&found.args), found.before.as_ref().map(&members));
+    let changes = found.context.changes(&found.pending);
     let mut html = Html::default();
-    if now.is_empty() {
+    let mut args = found.args.value().members().peekable();
+    if args.peek().is_none() {
         html.raw("<p>none</p>");
     }
     html.raw("<dl class=\"arguments\">");
-    for (name, value) in &now {
-        let change = match before.as_ref().map(|before| before.get(name)) {
-            None => "",
-            Some(None) => "new",
-            Some(Some(old)) if old != value => "changed",
-            Some(Some(_)) => "",
-        };
+    for (name, value) in args {
         html.raw("<div><dt>").spelled(&shown_text(name));
-        if !change.is_empty() {
-            html.raw(" <em>").text(change).raw("</em>");
+        if let Some(change) = changes.as_ref().and_then(|changes| changes.get(name)) {
+            html.raw(" <em>").text(change.word()).raw("</em>");
         }
-        html.raw("</dt><dd>").html(&folded(&shown_json(value))).raw("</dd></div>");
+        html.raw("</dt><dd>").html(&folded(&shown_json(&value.canonical_text()))).raw("</dd></div>");
     }
     html.raw("</dl>");
-    if let Some(before) = before {
-        let gone: Vec<_> =
-            before.keys().filter(|name| !now.contains_key(*name)).map(|it| shown_text(it)).collect();
+    if let Some(changes) = changes {
+        let gone = changes.iter().filter(|(_, change)| **change == ArgChange::Missing);
+        let gone: Vec<_> = gone.map(|(name, _)| shown_text(name)).collect();
         html.raw("<p class=\"small\">Compared with the last approved call of this tool for the same person.");
         if !gone.is_empty() {
             html.raw(" Missing now: ").spelled(&gone.join(", ")).raw(".");

@@ -123,7 +123,7 @@ fn ask(
     pending: &PendingApproval,
     lacks_approval: bool,
 ) -> Result<TypedKey, Failure> {
-    let shown = describe(pending, queue.goal(pending.binding()).as_deref());
+    let shown = describe(pending, &queue.context(pending)?);
     let asked = if lacks_approval {
         format!("{} {CHOICES}", question(pending))
     } else {
@@ -141,7 +141,7 @@ fn edit(
     approver: &OperatorId,
 ) -> Result<(), Failure> {
     let edited = queue.edit(pending, &edit_text(pending.args())?)?;
-    let shown = describe(&edited, queue.goal(edited.binding()).as_deref());
+    let shown = describe(&edited, &queue.context(&edited)?);
     let asked = format!("\n{shown}\n{} [y: approve, anything else: back] ", question(&edited));
     if TypedKey::of(&ask_at_terminal(&asked)?) == TypedKey::Yes {
         let answering = Answering { queue, pending: &edited, approver };

@@ -40,8 +40,7 @@ impl ConfirmedForms {
         }
         let queue = self.queue()?;
         queue.check_approver(pending, &self.by)?;
-        let goal = queue.goal(pending.binding());
-        let text = format!("{}\n\n{}", describe(pending, goal.as_deref()), question(pending));
+        let text = format!("{}\n\n{}", describe(pending, &queue.context(pending)?), question(pending));
         Ok((text.len() <= TEXT_BYTES).then_some(text))
     }
 
