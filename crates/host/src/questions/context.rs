@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use countersign_approval_token::PendingApproval;
 use countersign_canonical_json::{Canonical, Limits, Recipe, read};
-use countersign_core::{CallFacts, ImpactClass};
+use countersign_core::ImpactClass;
+use countersign_registry::ToolEntry;
 use serde_json::{Value, json};
 
-use super::find::QuestionQueue;
-use crate::error::HostError;
 use crate::escape::spelled;
 
 /// Characters of a tool's description that a terminal shows. `registry show` has all of it.
@@ -60,27 +59,11 @@ impl ArgChange {
     }
 }
 
-impl QuestionQueue<'_> {
-    /// Looks up what helps to judge a question. A registry that cannot be read gives no tool: the answer does not depend on it.
-    ///
-    /// # Errors
-    /// A store that fails.
-    pub fn context(&self, pending: &PendingApproval) -> Result<QuestionContext, HostError> {
-        let binding = pending.binding();
-        let before = self.store().last_approved(&binding.tool, &binding.principal)?;
-        Ok(QuestionContext {
-            goal: self.goal(binding),
-            tool: self.signed_tool(binding),
-            before: before.and_then(|before| args_of(before.edited_text().unwrap_or(before.args()))),
-        })
-    }
-
-    fn signed_tool(&self, binding: &CallFacts) -> Option<SignedTool> {
-        let registry = self.config().current_registry().ok()?.current();
-        let tool = registry.tool(&binding.tool)?.entry();
-        let tool = Some(tool).filter(|tool| tool.definition() == binding.definition)?;
+impl SignedTool {
+    /// Takes the shown parts of an entry of the registry.
+    pub(super) fn of(tool: &ToolEntry) -> Self {
         let description = tool.as_listed().and_then(|listed| listed.get("description")?.as_str());
-        Some(SignedTool { impact: tool.impact(), description: description.map(ToOwned::to_owned) })
+        Self { impact: tool.impact(), description: description.map(ToOwned::to_owned) }
     }
 }
 
@@ -138,7 +121,8 @@ impl QuestionContext {
     }
 }
 
-fn args_of(text: &str) -> Option<Canonical> {
+/// Reads arguments that a store keeps.
+pub(super) fn args_of(text: &str) -> Option<Canonical> {
     read(text.as_bytes(), Recipe::Jcs1, &Limits::hard_caps()).ok()
 }
 

@@ -3,6 +3,7 @@ use countersign_audit_log::AnswerVerdict;
 use countersign_core::{Audience, CallFacts, CallId, Timestamp};
 use countersign_sqlite::SqliteStore;
 
+use super::context::{QuestionContext, SignedTool, args_of};
 use super::shown::state_word;
 use crate::config_file::{ApprovalPart, ConfigFile};
 use crate::error::HostError;
@@ -165,6 +166,26 @@ impl<'c> QuestionQueue<'c> {
         let (session, bound) = binding.session.as_ref().zip(binding.ask.as_ref())?;
         let goal = self.config.config(session.clone(), &PlanPart::default()).ok()?.goal?;
         (goal_digest(&goal, session).ok()? == *bound).then_some(goal)
+    }
+
+    /// Looks up what helps to judge a question. A registry that cannot be read gives no tool: the answer does not depend on it.
+    ///
+    /// # Errors
+    /// A store that fails.
+    pub fn context(&self, pending: &PendingApproval) -> Result<QuestionContext, HostError> {
+        let binding = pending.binding();
+        let before = self.store.last_approved(&binding.tool, &binding.principal)?;
+        Ok(QuestionContext {
+            goal: self.goal(binding),
+            tool: self.signed_tool(binding),
+            before: before.and_then(|before| args_of(before.edited_text().unwrap_or(before.args()))),
+        })
+    }
+
+    fn signed_tool(&self, binding: &CallFacts) -> Option<SignedTool> {
+        let registry = self.config.current_registry().ok()?.current();
+        let tool = registry.tool(&binding.tool)?.entry();
+        (tool.definition() == binding.definition).then(|| SignedTool::of(tool))
     }
 }
 
