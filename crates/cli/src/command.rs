@@ -4,6 +4,7 @@ mod attest;
 pub(crate) mod audit;
 mod check;
 mod completions;
+mod doctor;
 mod grant;
 mod hook;
 pub(crate) mod json;
@@ -51,6 +52,7 @@ macro_rules! verbs {
 verbs! {
     Wrap(wrap::Wrap),
     Unwrap(wrap::Unwrap),
+    Doctor(doctor::Doctor),
     Demo(crate::demo::Demo),
     #[command(subcommand)]
     Keys(keys::Keys),

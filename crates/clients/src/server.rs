@@ -29,8 +29,14 @@ pub enum ServerStart {
     Gateway {
         /// Name of the profile.
         profile: String,
+        /// The gateway's program.
+        gateway: String,
         /// Program and arguments of the server.
         command: Vec<String>,
+        /// Additional environment variables.
+        env: Vec<(String, String)>,
+        /// Folder.
+        cwd: Option<String>,
     },
     /// Connects to it.
     Url(String),
@@ -83,7 +89,13 @@ impl ClientServer {
             [a, b, c, profile, dashes, server @ ..]
                 if is_ours && [a, b, c].into_iter().eq(LEAD) && dashes == "--" && !server.is_empty() =>
             {
-                ServerStart::Gateway { profile: profile.clone(), command: server.to_vec() }
+                ServerStart::Gateway {
+                    profile: profile.clone(),
+                    gateway: command,
+                    command: server.to_vec(),
+                    env,
+                    cwd,
+                }
             }
             _ => {
                 let mut whole = vec![command];

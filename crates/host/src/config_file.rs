@@ -19,7 +19,7 @@ pub use crate::observe_part::LONGEST as LONGEST_OBSERVE;
 use crate::observe_part::ObservePart;
 use crate::plans::{Around, PlanPart};
 use crate::proposals::ProposalPlan;
-use crate::record::{PreparedRecord, RecordPart};
+use crate::record::{PreparedRecord, RecordPart, RecordPlan};
 use crate::report::Reporter;
 use crate::serve_part::ServePart;
 use crate::sign_command::SignCommand;
@@ -57,6 +57,20 @@ pub struct ConfigFile {
     /// Settings of the service.
     #[serde(default)]
     pub serve: ServePart,
+}
+
+/// Files that a configuration names, besides those of its [`ApprovalPart`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NamedFiles {
+    /// The signed registry.
+    pub registry: PathBuf,
+    /// The trust root.
+    pub trust_root: PathBuf,
+    /// The newest registry version that was accepted.
+    pub registry_state: PathBuf,
+    /// Folder, key and state of the record.
+    pub record: RecordPlan,
 }
 
 #[derive(Debug, Deserialize)]
@@ -389,6 +403,17 @@ impl ConfigFile {
     #[must_use]
     pub fn refused_messages(&self) -> RefusalRate {
         self.record.refused_messages()
+    }
+
+    /// Returns the files that the configuration names. They need not exist.
+    #[must_use]
+    pub fn named_files(&self) -> NamedFiles {
+        NamedFiles {
+            registry: self.registry.file.clone(),
+            trust_root: self.registry.trust_root.clone(),
+            registry_state: self.registry.state.clone(),
+            record: self.record.plan(),
+        }
     }
 
     /// Returns the folder of the record, if it exists.

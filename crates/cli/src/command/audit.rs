@@ -4,7 +4,7 @@ mod describe;
 mod entries;
 mod export;
 mod follow;
-mod log;
+pub(crate) mod log;
 mod own;
 mod prove;
 mod receipt;

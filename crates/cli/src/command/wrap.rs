@@ -12,15 +12,17 @@ use countersign_host::home::UserFolder;
 use countersign_host::interrupt::Interrupt;
 use serde_json::json;
 
-use self::file::{OpenClientFile, write_client};
+use self::file::write_client;
 use self::profile::{DraftedEntry, set_approval};
-use self::targets::{Target, targets};
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, ask_at_terminal, note, watch_signals};
 use crate::time::now;
 
+pub(crate) use self::file::OpenClientFile;
+pub(crate) use self::profile::{client_file_of, expanded};
 pub(crate) use self::remove::Unwrap;
 pub(crate) use self::status::status;
+pub(crate) use self::targets::{Target, targets};
 
 /// Put the gateway in front of the servers that a client starts.
 ///

@@ -33,6 +33,7 @@ mod check_proposals;
 mod conformance;
 mod demo;
 mod desk;
+mod doctor;
 mod edits;
 mod endorsements;
 mod exports;

@@ -47,7 +47,7 @@ fn unwrap_gives_back_the_bytes_of_every_client() {
         for ((place, _), server) in steps.iter().zip(
             before.servers().iter().filter(|server| matches!(server.start(), ServerStart::Command { .. })),
         ) {
-            let ServerStart::Gateway { profile, command } = wrapped.servers()[*place].start() else {
+            let ServerStart::Gateway { profile, command, .. } = wrapped.servers()[*place].start() else {
                 panic!("{name}")
             };
             let ServerStart::Command { command: old, .. } = server.start() else { panic!("{name}") };

@@ -47,7 +47,7 @@ pub(crate) struct VerifiedLog {
     pub(super) name: Option<LogNumber>,
     pub(super) folder: PathBuf,
     pub(super) key: LogKey,
-    pub(super) summary: LogSummary,
+    pub(crate) summary: LogSummary,
     /// Number of checkpoints from elsewhere that it was compared with.
     pub(super) kept: usize,
     /// Number of entries that its state recorded, if a state was given.

@@ -2,9 +2,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use countersign_host::inputs::read_trust_root;
-use countersign_keys::TrustRoot;
 use countersign_keys::dsse::Envelope;
-use countersign_keys::file::read_public_key;
+use countersign_keys::file::{KeyFileError, read_public_key, read_signing_key};
+use countersign_keys::{TrustRoot, VerifyingKey};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -25,7 +25,7 @@ pub(crate) struct Trust {
     /// Replace the file if it is there.
     #[arg(long)]
     force: bool,
-    /// The operators' public key files.
+    /// The operators' key files. Of a signing key its public half counts.
     #[arg(required = true, value_name = "PUBKEY")]
     keys: Vec<PathBuf>,
 }
@@ -37,12 +37,18 @@ impl Trust {
         let keys = self
             .keys
             .iter()
-            .map(|path| read_public_key(path).map_err(|error| Failure::from(error).about(path.display())))
+            .map(|path| operator(path).map_err(|error| Failure::from(error).about(path.display())))
             .collect::<Result<Vec<_>, _>>()?;
         let root = TrustRoot::new(self.version, self.threshold, keys)?;
         write_file(&self.out, root.to_json().as_bytes(), replace)?;
         report(out, &root, Some(&self.out))
     }
+}
+
+/// Reads a public key, or the public half of a signing key.
+fn operator(path: &Path) -> Result<VerifyingKey, KeyFileError> {
+    read_public_key(path)
+        .or_else(|error| read_signing_key(path).map(|key| key.verifying_key()).map_err(|_| error))
 }
 
 /// Hand trust on from one trust root to the next.

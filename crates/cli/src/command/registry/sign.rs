@@ -19,6 +19,9 @@ use crate::time::now;
 pub(crate) struct RegistrySignArgs {
     /// The draft.
     draft: PathBuf,
+    /// Version to sign, in place of the draft's: one above the version that gates accepted last.
+    #[arg(long, value_name = "N")]
+    registry_version: Option<u64>,
     #[command(flatten)]
     signing: Signing,
 }
@@ -75,7 +78,10 @@ pub(crate) struct Revoke {
 impl RegistrySignArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         self.signing.check()?;
-        let draft = read_draft(&self.draft)?;
+        let mut draft = read_draft(&self.draft)?;
+        if let Some(version) = self.registry_version {
+            draft.set_version(version)?;
+        }
         let keys = read_signers(&self.signing.keys)?;
         self.signing.write(out, &draft, &keys)
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use countersign_audit_log::signed_key;
 use countersign_clients::{ClientServer, ServerStart, Wrapping};
 use countersign_core::{AgentId, Digest, Millis, OperatorId, ServerName, Timestamp};
 use countersign_host::files::{Replace, read_text_file, write_secret_file};
@@ -11,6 +12,7 @@ use countersign_host::interrupt::Interrupt;
 use countersign_host::person::system_user;
 use countersign_host::random;
 use countersign_host::server::Server;
+use countersign_keys::file::read_log_key;
 use countersign_registry::{ListedTool, RegistryDraft, ToolTier};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -77,6 +79,11 @@ pub(crate) struct DraftedEntry {
     agent: AgentId,
     by: OperatorId,
     entry: WrappedEntry,
+}
+
+/// Returns the client's file that a profile's entry is in.
+pub(crate) fn client_file_of(profile: &UserProfile) -> Option<String> {
+    Some(WrappedEntry::of(profile)?.file)
 }
 
 /// Sets whether a tool of a draft needs an approval.
@@ -164,7 +171,7 @@ impl DraftedEntry {
         write_file(&profile.registry(), signed.to_json().as_bytes(), Replace::Allowed)?;
         write_file(&profile.draft(), text.as_bytes(), Replace::Allowed)?;
         let before = profile.config().exists().then(|| read_text_file(&profile.config())).transpose()?;
-        let text = before.clone().map_or_else(|| self.configuration(), Ok)?;
+        let text = before.clone().map_or_else(|| self.configuration(home), Ok)?;
         let text = with_observe(&text, observe_until);
         if before.as_ref() != Some(&text) {
             write_secret_file(&profile.config(), text.as_bytes())?;
@@ -180,16 +187,27 @@ impl DraftedEntry {
         entry.write(&home.profile(&self.profile))
     }
 
-    fn configuration(&self) -> Result<String, Failure> {
-        let Self { agent, by, profile, name, .. } = self;
+    /// Origin of the profile's log: that of the log which is there, or else a new one.
+    fn origin(&self, home: &UserFolder) -> Result<String, Failure> {
+        let key = read_log_key(&home.log_key())?.verifying_key();
+        let known = signed_key(&home.profile(&self.profile).log(), &key).ok().flatten();
+        if let Some(known) = known {
+            return Ok(known.origin().to_string());
+        }
         let log: String = random::id("log")?;
+        Ok(format!("localhost/{}/{log}", self.profile))
+    }
+
+    fn configuration(&self, home: &UserFolder) -> Result<String, Failure> {
+        let Self { agent, by, profile, name, .. } = self;
+        let origin = self.origin(home)?;
         Ok(format!(
             "# Made by `countersign wrap`. See docs/gateway.md.\n\n[registry]\nfile = \"registry.json\"\n\
              trust_root = \"../../trust-root.json\"\nstate = \"registry.state\"\nmax_age = \"365d\"\n\n\
              [session]\nagent = \"{agent}\"\nprincipal = \"{by}\"\nttl = \"1h\"\nrenew = true\n\n\
              [approval]\nkey_file = \"../../approval.key\"\nstore = \"../../approvals.sqlite\"\naudience = \"{profile}\"\nttl = \"10m\"\n\
              # Clients give up after 60 s: a call waits for its answer a little less.\nhold = \"45s\"\n\n\
-             [record]\nfolder = \"log\"\nkey_file = \"../../log.key\"\norigin = \"localhost/{profile}/{log}\"\n\n\
+             [record]\nfolder = \"log\"\nkey_file = \"../../log.key\"\norigin = \"{origin}\"\n\n\
              [server]\nname = \"{name}\"\n"
         ))
     }
@@ -259,7 +277,7 @@ fn plain(name: &str) -> String {
 }
 
 /// Puts in what clients put in for `${..}`, as far as it is known here.
-fn expanded(text: &str, folder: &Path) -> String {
+pub(crate) fn expanded(text: &str, folder: &Path) -> String {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, behind)) = rest.split_once("${") {
         let Some((name, after)) = behind.split_once('}') else { break };
