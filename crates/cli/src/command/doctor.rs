@@ -1,6 +1,7 @@
 mod clients;
 mod diagnosis;
 mod files;
+mod hooks;
 mod mend;
 mod probe;
 mod record;
@@ -14,6 +15,8 @@ use serde_json::json;
 use self::clients::check_clients;
 use self::diagnosis::{Diagnoses, HealthLevel};
 use self::files::{check_config, check_home};
+use self::hooks::check_hooks;
+use crate::command::wrap::places;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, counted, watch_signals};
 
@@ -65,6 +68,7 @@ impl Doctor {
             for profile in &profiles {
                 check_config(&mut found, &profile.config(), Some((&home, profile)));
             }
+            check_hooks(&mut found, &home, &places()?);
             check_clients(&mut found, &home, &self.clients, named, starts)?;
         }
         report(out, &found)

@@ -22,7 +22,7 @@ pub(crate) use self::file::OpenClientFile;
 pub(crate) use self::profile::{client_file_of, expanded};
 pub(crate) use self::remove::Unwrap;
 pub(crate) use self::status::status;
-pub(crate) use self::targets::{Target, targets};
+pub(crate) use self::targets::{Target, places, targets};
 
 /// Put the gateway in front of the servers that a client starts.
 ///

@@ -344,6 +344,30 @@ fn faults_without_a_command_are_named() {
 }
 
 #[test]
+fn faults_of_hooks_are_named() {
+    let ward = Ward::new();
+    std::fs::create_dir(ward.bench.path(".claude")).unwrap();
+    let name = ward.profile.file_name().unwrap().to_str().unwrap();
+    let program = env!("CARGO_BIN_EXE_countersign");
+    let settings = |program: &str, profile: &str, more: Value| {
+        let command = format!("{program} hook --profile {profile} --host claude-code --host-timeout 600s");
+        let mut hook = json!({"type": "command", "command": command});
+        hook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let all = json!({"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}});
+        ward.bench.write(".claude/settings.json", all.to_string());
+        ward.findings().iter().map(|one| one["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let good = json!({"onFailure": "block", "timeout": 600});
+    assert!(settings(program, name, good.clone()).is_empty());
+    assert_eq!(settings(program, name, json!({"timeout": 600})), ["HOOK_FAILS_OPEN"]);
+    assert_eq!(settings(program, name, json!({"onFailure": "block", "timeout": 60})), ["HOOK_TIMEOUT"]);
+    assert_eq!(settings("/opt/gone/countersign", name, good.clone()), ["HOOK_PROGRAM"]);
+    assert_eq!(settings(program, "other", good), ["PROFILE_UNKNOWN"]);
+    ward.bench.write(".claude/settings.json", "{");
+    assert_eq!(ward.findings()[0]["code"], "CLIENT_FILE_MALFORMED");
+}
+
+#[test]
 fn doctor_of_one_configuration_starts_its_gateway() {
     let bench = crate::mcp::gateway();
     let run = bench.run("doctor --config gateway.toml -- sh server.sh");

@@ -78,6 +78,11 @@ impl Diagnoses {
         self.iter().filter(|one| one.level == HealthLevel::Error).count()
     }
 
+    /// Number of errors and warnings so far.
+    pub(super) fn faults(&self) -> usize {
+        self.iter().filter(|one| one.level != HealthLevel::Ok).count()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Diagnosis> {
         self.0.iter()
     }

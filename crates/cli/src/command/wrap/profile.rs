@@ -190,7 +190,7 @@ impl DraftedEntry {
     /// Origin of the profile's log: that of the log which is there, or else a new one.
     fn origin(&self, home: &UserFolder) -> Result<String, Failure> {
         let key = read_log_key(&home.log_key())?.verifying_key();
-        let known = signed_key(&home.profile(&self.profile).log(), &key).ok().flatten();
+        let known = signed_key(home.profile(&self.profile).log(), &key).ok().flatten();
         if let Some(known) = known {
             return Ok(known.origin().to_string());
         }

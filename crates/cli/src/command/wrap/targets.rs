@@ -51,7 +51,8 @@ fn of_file(path: &Path) -> Result<Target, Failure> {
     Ok(Target { client, path: whole, scope: ConfigScope::Project })
 }
 
-fn places() -> Result<ClientPlaces, Failure> {
+/// Returns the folders in which clients keep their files.
+pub(crate) fn places() -> Result<ClientPlaces, Failure> {
     let unknown = || Failure::new("HOME_UNKNOWN", "the user's home folder is unknown: set HOME");
     let home = std::env::home_dir().filter(|home| home.is_absolute()).ok_or_else(unknown)?;
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
