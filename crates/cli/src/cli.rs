@@ -8,6 +8,7 @@ use countersign_host::home::UserFolder;
 use crate::command::Verb;
 use crate::command::wrap::status;
 use crate::failure::{Exit, Failure};
+use crate::look::ColorWhen;
 use crate::output::{Output, note};
 
 /// Every tool call, countersigned.
@@ -27,6 +28,10 @@ pub(crate) struct Cli {
     /// Write results and errors as JSON on standard output.
     #[arg(long, global = true)]
     json: bool,
+
+    /// Whether output has colours.
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    color: ColorWhen,
 
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -48,7 +53,7 @@ impl Cli {
         }
     }
 
-    /// Returns the full command tree, for shell completions.
+    /// Returns the full command tree, for completions and manual pages.
     pub(crate) fn tree() -> clap::Command {
         Self::command()
     }
@@ -61,6 +66,7 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, has_force(&matches))));
     match parsed {
         Ok((cli, has_force)) => {
+            cli.color.choose();
             let mut out = Output::new(cli.json);
             let ended = cli.run(&mut out);
             let ended = ended.map_err(|failure| if has_force { failure.naming_force() } else { failure });

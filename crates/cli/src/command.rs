@@ -9,6 +9,7 @@ mod grant;
 mod hook;
 pub(crate) mod json;
 pub(crate) mod keys;
+mod man;
 pub(crate) mod mcp;
 mod merkle;
 mod plan;
@@ -90,6 +91,7 @@ verbs! {
     #[command(subcommand)]
     User(user::User),
     Completions(completions::Completions),
+    Man(man::Man),
     #[command(hide = true)]
     DemoDesk(crate::demo::DemoDesk),
 }

@@ -12,6 +12,7 @@ mod demo;
 mod drafting;
 mod failure;
 mod files;
+mod look;
 mod minting;
 mod output;
 mod record_args;

@@ -7,6 +7,7 @@ use countersign_host::interrupt::Interrupt;
 use countersign_host::report::Reporter;
 
 use crate::failure::{Exit, Failure};
+use crate::look::painted;
 
 /// Standard output. A closed pipe and a full disk are ordinary failures.
 #[derive(Debug)]
@@ -81,6 +82,12 @@ impl Output {
         self.bytes(b"\n")
     }
 
+    /// Writes one line of text whose first word says how bad it is.
+    pub(crate) fn leveled(&mut self, text: &str) -> Result<(), Failure> {
+        let line = painted(text, &io::stdout());
+        self.line(&line)
+    }
+
     /// Writes a value as one line of JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(|_| internal("a result is not JSON"))?;
@@ -117,7 +124,7 @@ impl Output {
 
 /// Writes one line to standard error. A failure is ignored.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", painted(text, &io::stderr()));
 }
 
 /// Returns the reporter of this program: it writes to standard error.

@@ -85,7 +85,7 @@ fn report(out: &mut Output, found: &Diagnoses) -> Result<Exit, Failure> {
         )?;
     } else {
         for one in found.iter() {
-            out.line(&one.line())?;
+            out.leveled(&one.line())?;
             if let Some(mend) = &one.mend {
                 out.line(&format!("         mend: {mend}"))?;
             }

@@ -15,6 +15,7 @@ use self::report::SimulationReport;
 use super::audit::{KeySource, unverified, verified};
 use crate::failure::{Exit, Failure};
 use crate::files::{REGISTRY_BYTES, read_trusted_file};
+use crate::look::ProgressLine;
 use crate::output::{Output, note};
 use countersign_host::config::DEFAULT_MAX_AGE;
 use countersign_host::entries::Entry;
@@ -91,6 +92,7 @@ impl Simulate {
         let simulation = Simulation::new(Arc::clone(&registry)).host_checks(checks);
         let mut simulation = was.iter().fold(simulation, |simulation, view| simulation.was(Arc::clone(view)));
         let mut report = SimulationReport::new(registry, was, usize::from(self.changes));
+        let progress = ProgressLine::begin("deciding again");
         self.each(|seq, record| {
             let simulated = simulation.feed(record);
             let is_wanted = |agent| self.agent.as_ref().is_none_or(|wanted| wanted == agent);
@@ -110,6 +112,7 @@ impl Simulate {
                 _ => {}
             }
         })?;
+        drop(progress);
         if report.is_empty() {
             return Err(self.no_calls());
         }

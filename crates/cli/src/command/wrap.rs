@@ -15,6 +15,7 @@ use serde_json::json;
 use self::file::write_client;
 use self::profile::{DraftedEntry, set_approval};
 use crate::failure::{Exit, Failure, one_line};
+use crate::look::cell;
 use crate::output::{Output, ask_at_terminal, note, watch_signals};
 use crate::time::now;
 
@@ -276,8 +277,10 @@ fn report(
         for one in wrapped {
             for tool in &one.entry.tools {
                 let approval = if tool.free { "no" } else { "each call" };
-                let (server, tier) = (one_line(one.server.name()), tool.tier.to_string());
-                out.line(&format!("{server:<20} {:<32} {tier:<22} {approval}", tool.name))?;
+                let row =
+                    [(one_line(one.server.name()), 20), (tool.name.clone(), 32), (tool.tier.to_string(), 22)];
+                let row = row.map(|(text, columns)| cell(&text, columns)).join(" ");
+                out.line(&format!("{row} {approval}"))?;
             }
         }
     }

@@ -157,3 +157,36 @@ fn a_full_disk_behind_standard_output_is_a_failure() {
         assert!(output.stderr.starts_with(b"error OUTPUT_CLOSED: "), "{args:?}");
     }
 }
+
+#[test]
+fn colours_are_written_where_they_are_asked_for() {
+    let bench = Bench::new();
+    let error = |args: &[&str], no_color: &str| {
+        let mut command = bench.command(args);
+        let output = command.env("NO_COLOR", no_color).env_remove("CLICOLOR_FORCE").output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let plain = "error FILE_MISSING: `gone.json`: No such file or directory (os error 2)\n";
+    assert_eq!(error(&["registry", "show", "gone.json"], ""), plain);
+    assert_eq!(error(&["--color", "never", "registry", "show", "gone.json"], ""), plain);
+    let painted = error(&["registry", "show", "gone.json", "--color=always"], "1");
+    assert!(painted.starts_with("\u{1b}[1m\u{1b}[31merror\u{1b}[0m FILE_MISSING: "), "{painted:?}");
+    assert!(error(&["--color", "sometimes", "demo"], "").starts_with("error USAGE: "));
+    let json = bench.run("--json --color always registry show gone.json");
+    assert!(json.out.starts_with("{\"error\":{\"code\":\"FILE_MISSING\""), "{json:?}");
+}
+
+#[test]
+fn each_verb_has_a_manual_page() {
+    let bench = Bench::new();
+    let page = bench.ok("man");
+    assert!(page.contains(".TH countersign 1") && page.contains("Every tool call, countersigned."), "{page}");
+    std::fs::create_dir(bench.path("man1")).unwrap();
+    bench.ok("man --out man1");
+    for name in
+        ["countersign.1", "countersign-doctor.1", "countersign-mcp-run.1", "countersign-registry-sign.1"]
+    {
+        assert!(bench.read(&format!("man1/{name}")).contains(".SH NAME"), "{name}");
+    }
+    bench.fails("man --out missing", 1, "FILE_UNWRITABLE");
+}

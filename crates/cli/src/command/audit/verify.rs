@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::log::{LogArgs, VerifiedLog};
 use crate::failure::{Exit, Failure};
+use crate::look::ProgressLine;
 use crate::output::Output;
 
 #[derive(Debug, Args)]
@@ -29,8 +30,10 @@ pub(crate) struct AuditVerifyArgs {
 
 impl AuditVerifyArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
+        let progress = ProgressLine::begin("verifying");
         let mut logs = self.log.verify_all(self.state.as_deref())?;
         self.join(&mut logs)?;
+        drop(progress);
         if self.complete {
             logs.iter().try_for_each(require_complete)?;
         }

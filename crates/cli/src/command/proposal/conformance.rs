@@ -7,6 +7,7 @@ use countersign_core::escape_hidden;
 use countersign_pic_conformance::{Filter, Mode, run_suite};
 
 use crate::failure::{Exit, Failure};
+use crate::look::ProgressLine;
 use crate::output::Output;
 
 #[derive(Debug, Args)]
@@ -32,7 +33,9 @@ fn modes() -> impl clap::builder::TypedValueParser<Value = Mode> {
 impl Conformance {
     pub(super) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let filter = Filter::new(self.modes.clone(), self.ids.clone());
+        let progress = ProgressLine::begin("running the suite");
         let report = run_suite(&self.folder, self.profile, &filter);
+        drop(progress);
         let exit = match report.diagnostic() {
             Some(_) => Exit::Usage,
             None if report.failed() > 0 => Exit::Failed,

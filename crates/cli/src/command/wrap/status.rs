@@ -12,6 +12,7 @@ use super::file::OpenClientFile;
 use super::targets::targets;
 use crate::command::stats::{Decided, decided_since};
 use crate::failure::{Exit, Failure, one_line};
+use crate::look::cell;
 use crate::output::{Output, counted};
 use crate::time::now;
 
@@ -56,7 +57,8 @@ pub(crate) fn status(out: &mut Output) -> Result<Exit, Failure> {
             let decided = decided.map(|it| {
                 format!("; in 24 h {} accepted, {} refused, {} waited", it.accepted, it.refused, it.waited)
             });
-            out.line(&format!("{client:<16} {server:<24} {state}{}", decided.unwrap_or_default()))?;
+            let (client, server) = (cell(client, 16), cell(server, 24));
+            out.line(&format!("{client} {server} {state}{}", decided.unwrap_or_default()))?;
         }
         if rows.is_empty() {
             out.line("no server of an MCP client was found")?;
