@@ -1,11 +1,12 @@
 mod file;
+mod hook;
 mod profile;
 mod remove;
 mod status;
 mod targets;
 
 use clap::Args;
-use countersign_clients::{ClientFile, ClientServer, ServerStart};
+use countersign_clients::{ClientApp, ClientFile, ClientServer, ServerStart};
 use countersign_core::{Millis, Timestamp};
 use countersign_host::config_file::LONGEST_OBSERVE;
 use countersign_host::home::UserFolder;
@@ -13,7 +14,8 @@ use countersign_host::interrupt::Interrupt;
 use serde_json::json;
 
 use self::file::write_client;
-use self::profile::{DraftedEntry, set_approval};
+use self::hook::{HookSettings, NoHook};
+use self::profile::{DraftedEntry, HOOK, set_approval};
 use crate::failure::{Exit, Failure, one_line};
 use crate::look::cell;
 use crate::output::{Output, ask_at_terminal, note, watch_signals};
@@ -23,13 +25,15 @@ pub(crate) use self::file::OpenClientFile;
 pub(crate) use self::profile::{client_file_of, expanded};
 pub(crate) use self::remove::Unwrap;
 pub(crate) use self::status::status;
+use self::targets::program;
 pub(crate) use self::targets::{Target, places, targets};
 
 /// Put the gateway in front of the servers that a client starts.
 ///
 /// Starts each server of the client's configuration, lists its tools, sorts them by what they may do, shows them, signs a registry, and
-/// puts `countersign mcp run` in front of the server's command. All else in the configuration keeps its bytes, and `unwrap` takes the
-/// gateway away again. Servers by URL stay as they are: they are named, and the exit code is 3.
+/// puts `countersign mcp run` in front of the server's command. For Claude Code and Cursor, a hook in the project's settings guards the
+/// tools of their own. All else keeps its bytes, and `unwrap` takes gateway and hook away again. Servers by URL stay as they are: they are
+/// named, and the exit code is 3.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  countersign wrap claude-code\n  countersign wrap .vscode/mcp.json --dry-run\n  \
@@ -54,6 +58,9 @@ pub(crate) struct Wrap {
     /// Observe for this time, 31d at most, then enforce: until then calls run that only lack an approval, a rate or a constraint.
     #[arg(long, value_name = "SPAN", conflicts_with = "status")]
     observe: Option<Millis>,
+    /// Install no hook for the client's own tools.
+    #[arg(long, conflicts_with = "status")]
+    no_hook: bool,
     /// How long to wait for each answer of a server.
     #[arg(long, value_name = "SPAN", default_value = "60s")]
     wait: Millis,
@@ -65,11 +72,26 @@ struct StillOpen {
     why: String,
 }
 
-/// A server whose registry was drafted.
+/// A server or a hook whose registry was drafted.
 struct Drafted {
-    place: usize,
-    server: ClientServer,
+    what: DraftedPlace,
     entry: DraftedEntry,
+}
+
+/// Where the gateway or the hook goes.
+enum DraftedPlace {
+    /// In front of a server, in the file of this number.
+    Server(usize, ClientServer),
+    Hook(HookSettings),
+}
+
+impl Drafted {
+    fn name(&self) -> &str {
+        match &self.what {
+            DraftedPlace::Server(_, server) => server.name(),
+            DraftedPlace::Hook(_) => HOOK,
+        }
+    }
 }
 
 impl Wrap {
@@ -79,7 +101,11 @@ impl Wrap {
         }
         let home = UserFolder::of_user()?;
         let observe_until = self.observe.map(end_of_observe).transpose()?;
-        let targets = targets(self.target.as_deref())?;
+        let hooks = if self.no_hook { Vec::new() } else { hooks(self.target.as_deref())? };
+        let targets = match targets(self.target.as_deref()) {
+            Err(failure) if failure.code() == "CLIENT_FILE_MISSING" && !hooks.is_empty() => Vec::new(),
+            targets => targets?,
+        };
         let files = targets.into_iter().map(OpenClientFile::open).collect::<Result<Vec<_>, _>>()?;
         if !self.yes && !self.dry_run {
             ask_at_terminal_is_possible()?;
@@ -89,10 +115,21 @@ impl Wrap {
         for (place, file) in files.iter().enumerate() {
             for server in file.content.servers() {
                 match self.draft(&home, &file.target, server, &interrupt) {
-                    Ok(Some(entry)) => drafted.push(Drafted { place, server: server.clone(), entry }),
+                    Ok(Some(entry)) => {
+                        drafted.push(Drafted { what: DraftedPlace::Server(place, server.clone()), entry });
+                    }
                     Ok(None) => before = before.saturating_add(1),
                     Err(why) => open.push(StillOpen { server: server.name().to_owned(), why }),
                 }
+            }
+        }
+        for hook in hooks {
+            match hook {
+                Ok(hook) => {
+                    let entry = hook.draft(&home, &places()?)?;
+                    drafted.push(Drafted { what: DraftedPlace::Hook(hook), entry });
+                }
+                Err(why) => open.push(StillOpen { server: HOOK.to_owned(), why }),
             }
         }
         if !out.is_json() {
@@ -106,9 +143,13 @@ impl Wrap {
                 one.entry.sign(&home, observe_until)?;
             }
             for (place, file) in files.iter().enumerate() {
-                let mine = || drafted.iter().filter(|one| one.place == place);
-                write_client(file, &one_file(&home, &file.content, mine())?)?;
-                wrapped.extend(mine());
+                write_client(file, &one_file(&home, &file.content, place, &drafted)?)?;
+            }
+            for one in &drafted {
+                if let DraftedPlace::Hook(hook) = &one.what {
+                    hook.install(&home, &one.entry)?;
+                }
+                wrapped.push(one);
             }
         }
         report(out, &wrapped, &open, before, observe_until)?;
@@ -152,29 +193,44 @@ fn ask_at_terminal_is_possible() -> Result<(), Failure> {
     Err(Failure::new("NOT_A_TERMINAL", "no terminal to ask on: use a terminal, --dry-run, or --yes"))
 }
 
-/// Puts the gateway in front of these servers of one file.
-fn one_file<'d>(
+/// Returns the hooks to install; an error is a host whose tools stay open, and why.
+fn hooks(target: Option<&str>) -> Result<Vec<Result<HookSettings, String>>, Failure> {
+    let apps = match target.map(str::parse::<ClientApp>) {
+        Some(Ok(app)) => vec![app],
+        Some(Err(())) => Vec::new(),
+        None => ClientApp::ALL.to_vec(),
+    };
+    let places = places()?;
+    let hooks = apps.into_iter().filter_map(|app| match HookSettings::of(app, &places) {
+        Ok(hook) => Some(Ok(hook)),
+        Err(NoHook::Open(why)) => Some(Err(why)),
+        Err(NoHook::NotNeeded) => None,
+    });
+    Ok(hooks.collect())
+}
+
+/// Puts the gateway in front of the drafted servers of one file.
+fn one_file(
     home: &UserFolder,
     content: &ClientFile,
-    servers: impl Iterator<Item = &'d Drafted>,
+    place: usize,
+    drafted: &[Drafted],
 ) -> Result<ClientFile, Failure> {
     let mut content = content.clone();
-    for Drafted { server, entry, .. } in servers {
+    for Drafted { what, entry } in drafted {
+        let DraftedPlace::Server(of, server) = what else { continue };
+        if *of != place {
+            continue;
+        }
         let same =
             |other: &&ClientServer| other.name() == server.name() && other.project() == server.project();
         let now = content.servers().iter().find(same).cloned();
         let now = now.ok_or_else(|| Failure::new("CLIENT_FILE_SERVER", "a server is missing"))?;
         let (next, wrapping) = content.wrap(&now, &program()?, &entry.profile.to_string())?;
-        entry.keep(home, wrapping)?;
+        entry.keep(home, Some(wrapping), None)?;
         content = next;
     }
     Ok(content)
-}
-
-/// Path of this program: a client that was started from a desktop has another search path than a shell.
-fn program() -> Result<String, Failure> {
-    let unknown = || Failure::new("PROGRAM_PATH", "the path of this program is unknown or not UTF-8");
-    std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned)).ok_or_else(unknown)
 }
 
 /// The four lists of tools, numbered over all servers.
@@ -199,7 +255,7 @@ fn lists(drafted: &[Drafted]) -> String {
             let orders = if tool.gives_orders { "  ! reads like an order to the model" } else { "" };
             text.push_str(&format!(
                 "  {number:>3}  {}: {}  {about}{orders}{moved}\n",
-                one_line(one.server.name()),
+                one_line(one.name()),
                 tool.name
             ));
         }
@@ -262,7 +318,7 @@ fn report(
     if out.is_json() {
         let tools = wrapped.iter().flat_map(|one| {
             one.entry.tools.iter().map(|tool| {
-                json!({"server": one.server.name(), "profile": one.entry.profile.to_string(), "tool": tool.name,
+                json!({"server": one.name(), "profile": one.entry.profile.to_string(), "tool": tool.name,
                     "tier": tool.tier, "approval": if tool.free { "not_required" } else { "required" }})
             })
         });
@@ -277,8 +333,7 @@ fn report(
         for one in wrapped {
             for tool in &one.entry.tools {
                 let approval = if tool.free { "no" } else { "each call" };
-                let row =
-                    [(one_line(one.server.name()), 20), (tool.name.clone(), 32), (tool.tier.to_string(), 22)];
+                let row = [(one_line(one.name()), 20), (tool.name.clone(), 32), (tool.tier.to_string(), 22)];
                 let row = row.map(|(text, columns)| cell(&text, columns)).join(" ");
                 out.line(&format!("{row} {approval}"))?;
             }

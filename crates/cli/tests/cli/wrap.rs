@@ -229,3 +229,101 @@ fn open_entries_are_named_and_stay() {
     assert!(shown.contains("far") && shown.contains("gone"), "{shown}");
     assert_eq!(bench.read("mcp.json"), before);
 }
+
+/// A project in which a program with this version answers for Claude Code.
+fn project(version: &str) -> Bench {
+    let bench = client();
+    std::fs::rename(bench.path("mcp.json"), bench.path(".mcp.json")).unwrap();
+    std::fs::create_dir(bench.path("bin")).unwrap();
+    bench.write("bin/claude", format!("#!/bin/sh\necho '{version} (Claude Code)'\n"));
+    bench.mode("bin/claude", 0o755);
+    bench
+}
+
+fn in_project(bench: &Bench, line: &str) -> Output {
+    let mut command = bench.command(&line.split_whitespace().collect::<Vec<_>>());
+    let path = format!("{}:{}", bench.path("bin").display(), std::env::var("PATH").unwrap());
+    command.env("XDG_CONFIG_HOME", bench.path("home")).env("HOME", bench.folder()).env("PATH", path);
+    command.output().unwrap()
+}
+
+/// Runs the hook of the settings as its host does, for this call.
+fn hooked(bench: &Bench, tool: &str, input: &Value) -> (Option<i32>, String) {
+    use std::io::Write as _;
+    let settings: Value = serde_json::from_str(&bench.read(".claude/settings.local.json")).unwrap();
+    let hook = &settings["hooks"]["PreToolUse"][0];
+    assert_eq!((&hook["matcher"], &hook["hooks"][0]["onFailure"]), (&json!("*"), &json!("block")));
+    let mut command = Command::new("sh");
+    command.args(["-c", &hook["hooks"][0]["command"].as_str().unwrap().replace("600s", "2s")]);
+    command.env("XDG_CONFIG_HOME", bench.path("home")).current_dir(bench.folder());
+    command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let event = json!({"hook_event_name": "PreToolUse", "session_id": "s1", "cwd": bench.folder(),
+        "tool_name": tool, "tool_input": input});
+    child.stdin.take().unwrap().write_all(event.to_string().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn wrap_of_a_client_guards_its_own_tools_by_a_hook() {
+    let bench = project("2.1.330");
+    std::fs::create_dir(bench.path(".claude")).unwrap();
+    let before = "{\n  \"model\": \"opus\",\n  \"hooks\": {\"Stop\": []}\n}\n";
+    bench.write(".claude/settings.local.json", before);
+    let wrapped = in_project(&bench, "wrap claude-code --yes");
+    assert_eq!(wrapped.status.code(), Some(0), "{wrapped:?}");
+    assert!(String::from_utf8(wrapped.stdout).unwrap().contains("built-in tools"));
+    let inside = bench.path("notes.txt");
+    assert_eq!(hooked(&bench, "Read", &json!({"file_path": inside})).0, Some(0));
+    let (code, line) = hooked(&bench, "Bash", &json!({"command": "ls"}));
+    assert!(code == Some(2) && line.contains("APPROVAL_REQUIRED"), "{line}");
+    let (code, line) = hooked(&bench, "made_up", &json!({}));
+    assert!(code == Some(2) && line.contains("UNDISCLOSED_TOOL"), "{line}");
+    let after = bench.read(".claude/settings.local.json");
+    assert_eq!(in_project(&bench, "wrap claude-code --yes").status.code(), Some(0));
+    assert_eq!(bench.read(".claude/settings.local.json"), after, "wrapped twice");
+    let status = String::from_utf8(in_project(&bench, "wrap --status").stdout).unwrap();
+    assert!(
+        status.lines().any(|line| line.contains("built-in tools") && line.contains("protected")),
+        "{status}"
+    );
+    assert_eq!(in_project(&bench, "unwrap claude-code").status.code(), Some(0));
+    assert_eq!(bench.read(".claude/settings.local.json"), before);
+}
+
+#[test]
+fn settings_that_wrap_made_are_gone_after_unwrap() {
+    let bench = project("2.1.295");
+    std::fs::remove_file(bench.path(".mcp.json")).unwrap();
+    assert_eq!(in_project(&bench, "wrap claude-code --yes").status.code(), Some(0));
+    assert_eq!(hooked(&bench, "Bash", &json!({"command": "ls"})).0, Some(2));
+    let unwrapped = in_project(&bench, "unwrap claude-code");
+    assert_eq!(unwrapped.status.code(), Some(0), "{unwrapped:?}");
+    assert!(!bench.path(".claude/settings.local.json").exists());
+}
+
+#[test]
+fn host_that_runs_a_tool_when_its_hook_fails_gets_no_hook() {
+    let bench = project("2.1.294");
+    let wrapped = in_project(&bench, "wrap claude-code --yes");
+    assert_eq!(wrapped.status.code(), Some(3));
+    let text = String::from_utf8(wrapped.stdout).unwrap();
+    assert!(text.contains("still open: built-in tools: Claude Code 2.1.294"), "{text}");
+    assert!(!bench.path(".claude").exists());
+    assert_eq!(in_project(&bench, "wrap claude-code --yes --no-hook").status.code(), Some(0));
+}
+
+#[test]
+fn hook_that_was_changed_is_left_to_a_person() {
+    let bench = project("2.1.330");
+    in_project(&bench, "wrap claude-code --yes");
+    let changed = bench.read(".claude/settings.local.json").replace("600s", "60s");
+    bench.write(".claude/settings.local.json", &changed);
+    let unwrapped = in_project(&bench, "unwrap claude-code");
+    assert_eq!(unwrapped.status.code(), Some(1));
+    assert!(String::from_utf8(unwrapped.stderr).unwrap().starts_with("error HOOK_CHANGED: "));
+    assert_eq!(bench.read(".claude/settings.local.json"), changed);
+    let status = String::from_utf8(in_project(&bench, "wrap --status").stdout).unwrap();
+    assert!(status.contains("open: its hook was taken away"), "{status}");
+}

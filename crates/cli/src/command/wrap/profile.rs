@@ -8,6 +8,8 @@ use countersign_clients::{ClientServer, ServerStart, Wrapping};
 use countersign_core::{AgentId, Digest, Millis, OperatorId, ServerName, Timestamp};
 use countersign_host::files::{Replace, read_text_file, write_secret_file};
 use countersign_host::home::{UserFolder, UserProfile, UserProfileName};
+use countersign_host::hook_draft::hook_draft;
+use countersign_host::hook_event::HookHost;
 use countersign_host::interrupt::Interrupt;
 use countersign_host::person::system_user;
 use countersign_host::random;
@@ -26,6 +28,8 @@ use crate::time::now;
 
 /// How long the signed registry counts.
 const TTL: Millis = Millis::from_secs(365 * 24 * 60 * 60);
+/// Name of a hook's entry.
+pub(crate) const HOOK: &str = "built-in tools";
 /// File that says which entry a profile belongs to.
 const ENTRY: &str = "entry.json";
 /// Value of a variable that only the client knows, for as long as the tools are listed.
@@ -49,7 +53,7 @@ const ORDERS: [&str; 12] = [
 ];
 
 /// Which entry of a client a profile belongs to. It holds no argument and no environment.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WrappedEntry {
     pub(crate) client: String,
@@ -57,6 +61,9 @@ pub(crate) struct WrappedEntry {
     pub(crate) project: Option<String>,
     pub(crate) server: String,
     pub(crate) wrapping: Option<Wrapping>,
+    /// The hook that was put into the file, if the profile is a hook's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hook: Option<String>,
 }
 
 /// A tool as a person sees it before anything is signed.
@@ -128,6 +135,7 @@ impl DraftedEntry {
             project: server.project().map(str::to_owned),
             server: server.name().to_owned(),
             wrapping: None,
+            hook: None,
         };
         let profile = profile_for(home, &entry)?;
         let folder = target.path.parent().unwrap_or_else(|| Path::new("/"));
@@ -148,6 +156,38 @@ impl DraftedEntry {
         let draft_tools: Vec<_> =
             draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
         let tools = draft_tools.iter().map(drafted_tool).collect::<Result<_, _>>()?;
+        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, entry })
+    }
+
+    /// Drafts the registry of a host's own tools, which its hook asks about.
+    pub(super) fn of_hook(
+        home: &UserFolder,
+        host: HookHost,
+        settings: &Path,
+        root: &str,
+    ) -> Result<Self, Failure> {
+        let text =
+            |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| internal("a path is not UTF-8"));
+        let entry = WrappedEntry {
+            client: host.as_str().to_owned(),
+            file: text(settings)?,
+            project: None,
+            server: HOOK.to_owned(),
+            wrapping: None,
+            hook: None,
+        };
+        let profile = profile_for(home, &entry)?;
+        let by = system_user().ok_or_else(|| Failure::usage("the system names no user"))?;
+        let invalid = |_| internal("a name is not valid");
+        let name = ServerName::new(host.as_str()).map_err(invalid)?;
+        let agent = AgentId::new(host.as_str()).map_err(invalid)?;
+        let mut draft = hook_draft(host, &agent, root, &[])?;
+        if let Some(version) = draft.get_mut("version") {
+            *version = json!(next_version(&home.profile(&profile))?);
+        }
+        let draft_tools: Vec<_> =
+            draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+        let tools = draft_tools.iter().map(|tool| hook_tool(tool, root)).collect();
         Ok(Self { profile, tools, draft_tools, draft, name, agent, by, entry })
     }
 
@@ -179,11 +219,14 @@ impl DraftedEntry {
         Ok(())
     }
 
-    /// Keeps which entry the profile belongs to.
-    pub(crate) fn keep(&self, home: &UserFolder, wrapping: Wrapping) -> Result<(), Failure> {
-        let WrappedEntry { client, file, project, server, .. } = &self.entry;
-        let (client, file, project, server) = (client.clone(), file.clone(), project.clone(), server.clone());
-        let entry = WrappedEntry { client, file, project, server, wrapping: Some(wrapping) };
+    /// Keeps the client entry of the profile, and the facts that `unwrap` needs.
+    pub(crate) fn keep(
+        &self,
+        home: &UserFolder,
+        wrapping: Option<Wrapping>,
+        hook: Option<String>,
+    ) -> Result<(), Failure> {
+        let entry = WrappedEntry { wrapping, hook, ..self.entry.clone() };
         entry.write(&home.profile(&self.profile))
     }
 
@@ -241,6 +284,23 @@ fn drafted_tool(entry: &Value) -> Result<DraftedTool, Failure> {
     let description = if cut.len() < whole.len() { format!("{cut}…") } else { cut };
     let gives_orders = ORDERS.iter().any(|order| lower.contains(order));
     Ok(DraftedTool { name: name.to_owned(), tier, free: tier.is_free(), description, gives_orders })
+}
+
+/// A host's own tool. Its rule is that of the draft for hooks.
+fn hook_tool(tool: &Value, root: &str) -> DraftedTool {
+    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let inside = format!("inside {}", one_line(root));
+    let (tier, free, description) = match tool.get("approval") {
+        Some(Value::String(rule)) if rule == "not_required" && tool.get("constraints").is_some() => {
+            (ToolTier::ReadsInside, true, format!("{inside} alone"))
+        }
+        Some(Value::String(rule)) if rule == "not_required" => (ToolTier::ReadsInside, true, String::new()),
+        Some(Value::Object(_)) => {
+            (ToolTier::ReadsInside, true, format!("{inside}; a person approves it elsewhere"))
+        }
+        _ => (ToolTier::MoneyOrIrreversible, false, String::new()),
+    };
+    DraftedTool { name, tier, free, description, gives_orders: false }
 }
 
 /// The profile that belongs to this entry already, or else a new name.

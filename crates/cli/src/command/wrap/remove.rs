@@ -1,11 +1,14 @@
+use std::path::Path;
+
 use clap::Args;
-use countersign_clients::{ServerStart, Wrapping};
-use countersign_host::home::UserFolder;
+use countersign_clients::{ClientApp, ServerStart, Wrapping};
+use countersign_host::home::{UserFolder, UserProfile};
 use serde_json::json;
 
 use super::file::{OpenClientFile, write_client};
+use super::hook::{installed_hook, remove_hook};
 use super::profile::WrappedEntry;
-use super::targets::targets;
+use super::targets::{places, targets};
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::Output;
 
@@ -27,7 +30,11 @@ impl Unwrap {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let home = UserFolder::of_user()?;
         let mut names = Vec::new();
-        let files = targets(self.target.as_deref())?;
+        let hooks = self.hooks(&home)?;
+        let files = match targets(self.target.as_deref()) {
+            Err(failure) if failure.code() == "CLIENT_FILE_MISSING" && !hooks.is_empty() => Vec::new(),
+            files => files?,
+        };
         let files = files.into_iter().map(OpenClientFile::open).collect::<Result<Vec<_>, _>>()?;
         for file in &files {
             let mut content = file.content.clone();
@@ -41,6 +48,11 @@ impl Unwrap {
             }
             write_client(file, &content)?;
         }
+        for (profile, entry, hook) in &hooks {
+            if remove_hook(profile.name(), entry, hook)? {
+                names.push(format!("{} of {}", entry.server, entry.client));
+            }
+        }
         let text = if names.is_empty() {
             "no server has the gateway in front of it".to_owned()
         } else {
@@ -48,5 +60,20 @@ impl Unwrap {
         };
         out.result(&json!({"ok": true, "servers": names}), &text)?;
         Ok(Exit::Done)
+    }
+    /// Returns the hooks of the clients that are meant.
+    fn hooks(&self, home: &UserFolder) -> Result<Vec<(UserProfile, WrappedEntry, String)>, Failure> {
+        let app = self.target.as_deref().map(str::parse::<ClientApp>);
+        let project = places()?.project;
+        let is_meant = |entry: &WrappedEntry| match app {
+            None => true,
+            Some(Ok(app)) => entry.client == app.name() && Path::new(&entry.file).starts_with(&project),
+            Some(Err(())) => false,
+        };
+        let installed = home.profiles()?.into_iter().filter_map(|profile| {
+            let (entry, hook) = installed_hook(&profile)?;
+            is_meant(&entry).then_some((profile, entry, hook))
+        });
+        Ok(installed.collect())
     }
 }

@@ -8,7 +8,8 @@ use countersign_host::home::UserFolder;
 use countersign_host::questions::QuestionQueue;
 use serde_json::json;
 
-use super::file::OpenClientFile;
+use super::file::{OpenClientFile, read_client_text};
+use super::hook::installed_hook;
 use super::targets::targets;
 use crate::command::stats::{Decided, decided_since};
 use crate::failure::{Exit, Failure, one_line};
@@ -45,6 +46,13 @@ pub(crate) fn status(out: &mut Output) -> Result<Exit, Failure> {
             };
             rows.push((file.target.client.clone(), one_line(server.name()), state, profile, decided));
         }
+    }
+    for profile in home.profiles()? {
+        let Some((entry, hook)) = installed_hook(&profile) else { continue };
+        let settings = read_client_text(Path::new(&entry.file)).unwrap_or_default();
+        let state = if settings.contains(&hook) { "protected" } else { "open: its hook was taken away" };
+        let decided = home.config_of(profile.name()).ok().as_deref().map(decided).transpose()?;
+        rows.push((entry.client, entry.server, state, Some(profile.name().to_string()), decided));
     }
     let waiting = waiting(&home)?;
     let open = rows.iter().filter(|(_, _, state, ..)| *state != "protected").count();

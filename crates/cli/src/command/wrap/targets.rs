@@ -44,6 +44,12 @@ pub(crate) fn targets(named: Option<&str>) -> Result<Vec<Target>, Failure> {
     Ok(found)
 }
 
+/// Path of this program: a client that was started from a desktop has another search path than a shell.
+pub(super) fn program() -> Result<String, Failure> {
+    let unknown = || Failure::new("PROGRAM_PATH", "the path of this program is unknown or not UTF-8");
+    std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned)).ok_or_else(unknown)
+}
+
 fn of_file(path: &Path) -> Result<Target, Failure> {
     let whole = std::path::absolute(path);
     let whole = whole.map_err(|error| countersign_host::files::unreadable(path, &error))?;
