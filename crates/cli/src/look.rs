@@ -1,4 +1,4 @@
-//! What a person at a terminal sees: colours, widths, and that work goes on.
+//! Output for a person at a terminal: colours, widths, progress.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -58,12 +58,12 @@ pub(crate) fn cell(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(text.width())))
 }
 
-/// Shows on standard error that work goes on, once it takes more than a second. Nothing is shown if standard error is no terminal.
+/// Progress line on standard error, for work of more than a second. Nothing is shown if standard error is not a terminal.
 #[derive(Debug)]
 pub(crate) struct ProgressLine(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl ProgressLine {
-    /// Begins to wait. The line is erased when this is dropped.
+    /// Starts the line. It is erased when this is dropped.
     pub(crate) fn begin(what: &'static str) -> Self {
         if !io::stderr().is_terminal() {
             return Self(None);

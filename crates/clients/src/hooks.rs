@@ -1,4 +1,4 @@
-//! The settings of hosts with command hooks: one hook before each tool call, put in and taken away again.
+//! The settings of hosts with command hooks: one hook before each tool call, installed and removed.
 
 use crate::edit::{Edit, apply};
 use crate::error::ClientFileError;
@@ -20,7 +20,7 @@ pub enum HookApp {
 pub struct InstalledHook {
     /// The whole text.
     pub text: String,
-    /// The part that was put in; all of it if there was no file.
+    /// The inserted part; the whole text if the file was missing.
     pub inserted: String,
 }
 
@@ -46,7 +46,7 @@ impl HookApp {
         }
     }
 
-    /// Puts the hook into the settings, before the hooks that they have. All other bytes stay. `before` is `None` if there is no file.
+    /// Inserts the hook before the other hooks of the settings. All other bytes stay. `before` is `None` if the file is missing.
     ///
     /// # Errors
     /// [`ClientFileError::Malformed`].
@@ -83,7 +83,7 @@ impl HookApp {
         Ok(InstalledHook { text, inserted })
     }
 
-    /// Takes the part away that [`install`](Self::install) put in. Returns `None` if nothing else is left.
+    /// Removes the part that [`install`](Self::install) inserted. Returns `None` if nothing else is left.
     ///
     /// # Errors
     /// [`ClientFileError::Malformed`] if the part is not there, or more than once.

@@ -1,4 +1,4 @@
-//! The hook of a host's own tools, in the settings of the project: put in and taken away.
+//! The hook of a host's own tools: installed in the settings of the project, and removed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -131,7 +131,7 @@ fn version_of(program: &str) -> Option<[u32; 3]> {
     Some(version_in(&one_line(&String::from_utf8_lossy(&output.stdout))))
 }
 
-/// Returns the first version in a text; zeros if there is none.
+/// Returns the first version in a text, or zeros.
 fn version_in(text: &str) -> [u32; 3] {
     let parts = |word: &str| {
         let mut parts = word.trim_start_matches('v').split('.').map(str::parse);
