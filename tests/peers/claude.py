@@ -160,6 +160,56 @@ def ran(base, number, tool, hook):
     return trace.exists(), read
 
 
+def wrapped(base):
+    """`wrap claude-code` in a project: the hook guards the host's own tools, the gateway those of the server."""
+    home, project, programs = base / "wrapped-home", base / "wrapped", base / "bin"
+    for folder in (home, project, programs):
+        folder.mkdir()
+    (programs / "claude").symlink_to(CLAUDE)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(home), "ANTHROPIC_BASE_URL": URL, "ANTHROPIC_API_KEY": "sk-none",
+           "IS_SANDBOX": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "ENABLE_TOOL_SEARCH": "false"}
+    paid, trace = project / "paid", project / "trace"
+    servers = project / ".mcp.json"
+    servers.write_text(json.dumps({"mcpServers": {"desk": {"command": SERVER[0], "args": [*SERVER[1:], str(paid)]}}}))
+    before = servers.read_bytes()
+
+    def countersign(*args):
+        return subprocess.run([COUNTERSIGN, *args], cwd=project, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+    def go(name, **given):
+        Model.results, Model.wanted = [], {"name": name, "input": given}
+        args = [CLAUDE, "-p", "go", "--output-format", "json", "--dangerously-skip-permissions", "--mcp-config", str(servers), "--strict-mcp-config"]
+        subprocess.run(args, cwd=project, env=env, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL)
+        return json.dumps(Model.results[-1:])
+
+    def answer(stop):
+        while not stop.is_set():
+            for line in countersign("approve", "list").stdout.splitlines():
+                if "  until " in line:
+                    countersign("approve", line.split()[0], "--by", "ada", "--yes")
+            time.sleep(0.2)
+
+    done = countersign("wrap", "claude-code", "--yes")
+    check("wrap claude-code: server and hook in one command", done.returncode == 0 and "built-in tools" in done.stdout, done.stdout + done.stderr)
+    (project / "notes.txt").write_text("the note")
+    read = go("Read", file_path=str(project / "notes.txt"))
+    check("reading inside the project is free", "the note" in read, read)
+    stop = threading.Event()
+    approver = threading.Thread(target=answer, args=(stop,))
+    approver.start()
+    read = go("Bash", command=f"touch {trace}")
+    check("a shell command runs once a person approves it", trace.exists(), read)
+    read = go("mcp__desk__pay", to="bob")
+    check("an MCP call is asked about once, by the gateway", paid.exists() and paid.read_text().count("bob") == 1, read)
+    stop.set()
+    approver.join()
+    read = go("mcp__other__pay", to="bob")
+    check("an MCP tool without a gateway does not run", "error" in read, read)
+    done = countersign("unwrap", "claude-code")
+    check("unwrap leaves no trace in the project", done.returncode == 0 and servers.read_bytes() == before
+          and not (project / ".claude" / "settings.local.json").exists(), done.stdout + done.stderr)
+
+
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 URL = f"http://127.0.0.1:{server.server_port}"
@@ -218,4 +268,5 @@ with tempfile.TemporaryDirectory() as folder:
     check("the record has the three approved calls, each with its approver", len(accepted) == 3 and all("approval" in e for e in accepted), shown)
     verified = subprocess.run([COUNTERSIGN, "audit", "verify", str(asks / "log"), "--key", str(asks / "log.vkey")], capture_output=True)
     check("the record verifies", verified.returncode == 0, verified.stderr)
+    wrapped(base)
 sys.exit(told())

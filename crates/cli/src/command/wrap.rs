@@ -15,7 +15,7 @@ use serde_json::json;
 
 use self::file::write_client;
 use self::hook::{HookSettings, NoHook};
-use self::profile::{DraftedEntry, HOOK, set_approval};
+use self::profile::{DraftedEntry, HOOK, set_approval, tools_of};
 use crate::failure::{Exit, Failure, one_line};
 use crate::look::cell;
 use crate::output::{Output, ask_at_terminal, note, watch_signals};
@@ -126,7 +126,12 @@ impl Wrap {
         for hook in hooks {
             match hook {
                 Ok(hook) => {
-                    let entry = hook.draft(&home, &places()?)?;
+                    let guarded = guarded(&home, &hook, &files, &drafted)?;
+                    if hook.is_installed && drafted.is_empty() {
+                        before = before.saturating_add(1);
+                        continue;
+                    }
+                    let entry = hook.draft(&home, &places()?, &guarded)?;
                     drafted.push(Drafted { what: DraftedPlace::Hook(hook), entry });
                 }
                 Err(why) => open.push(StillOpen { server: HOOK.to_owned(), why }),
@@ -207,6 +212,36 @@ fn hooks(target: Option<&str>) -> Result<Vec<Result<HookSettings, String>>, Fail
         Err(NoHook::NotNeeded) => None,
     });
     Ok(hooks.collect())
+}
+
+/// Returns the tools of a hook's client that have a gateway or get one, by the client's own names.
+fn guarded(
+    home: &UserFolder,
+    hook: &HookSettings,
+    files: &[OpenClientFile],
+    drafted: &[Drafted],
+) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for (place, file) in files.iter().enumerate().filter(|(_, file)| hook.is_of(&file.target.client)) {
+        for server in file.content.servers() {
+            if let ServerStart::Gateway { profile, .. } = server.start()
+                && let Ok(profile) = profile.parse()
+            {
+                let tools = tools_of(&home.profile(&profile))?;
+                names.extend(tools.iter().map(|tool| hook.name_of(server.name(), tool)));
+            }
+        }
+        for one in drafted {
+            if let DraftedPlace::Server(of, server) = &one.what
+                && *of == place
+            {
+                names.extend(one.entry.tools.iter().map(|tool| hook.name_of(server.name(), &tool.name)));
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 /// Puts the gateway in front of the drafted servers of one file.

@@ -278,6 +278,10 @@ fn wrap_of_a_client_guards_its_own_tools_by_a_hook() {
     assert_eq!(hooked(&bench, "Read", &json!({"file_path": inside})).0, Some(0));
     let (code, line) = hooked(&bench, "Bash", &json!({"command": "ls"}));
     assert!(code == Some(2) && line.contains("APPROVAL_REQUIRED"), "{line}");
+    // The gateway in front of its server decides about an MCP tool.
+    assert_eq!(hooked(&bench, "mcp__desk__search", &json!({"query": "x"})).0, Some(0));
+    let (code, line) = hooked(&bench, "mcp__other__search", &json!({}));
+    assert!(code == Some(2) && line.contains("UNDISCLOSED_TOOL"), "{line}");
     let (code, line) = hooked(&bench, "made_up", &json!({}));
     assert!(code == Some(2) && line.contains("UNDISCLOSED_TOOL"), "{line}");
     let after = bench.read(".claude/settings.local.json");
@@ -326,4 +330,21 @@ fn hook_that_was_changed_is_left_to_a_person() {
     assert_eq!(bench.read(".claude/settings.local.json"), changed);
     let status = String::from_utf8(in_project(&bench, "wrap --status").stdout).unwrap();
     assert!(status.contains("open: its hook was taken away"), "{status}");
+}
+
+#[test]
+fn server_that_is_wrapped_later_passes_the_hook() {
+    let bench = project("2.1.330");
+    in_project(&bench, "wrap claude-code --yes");
+    let late = json!({"command": "sh", "args": [bench.path("server.sh")]});
+    let servers = "\"mcpServers\": {";
+    bench.write(
+        ".mcp.json",
+        bench.read(".mcp.json").replace(servers, &format!("{servers} \"late one\": {late},")),
+    );
+    assert_eq!(hooked(&bench, "mcp__late_one__search", &json!({})).0, Some(2));
+    let wrapped = in_project(&bench, "wrap claude-code --yes");
+    assert_eq!(wrapped.status.code(), Some(0), "{wrapped:?}");
+    assert_eq!(hooked(&bench, "mcp__late_one__search", &json!({})).0, Some(0));
+    assert_eq!(hooked(&bench, "mcp__desk__search", &json!({})).0, Some(0));
 }

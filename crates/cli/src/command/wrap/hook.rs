@@ -25,11 +25,13 @@ pub(super) struct HookSettings {
     pub(super) path: PathBuf,
     /// Content of the settings; `None` if there is no file.
     before: Option<String>,
+    /// The hook is in the settings already.
+    pub(super) is_installed: bool,
 }
 
 /// Why a host gets no hook.
 pub(super) enum NoHook {
-    /// The host is not here, or has the hook.
+    /// The host is not installed, or has no hooks.
     NotNeeded,
     /// Its tools stay open.
     Open(String),
@@ -57,19 +59,41 @@ impl HookSettings {
             Err(_) => None,
             Ok(_) => Some(read_client_text(&path).map_err(|error| NoHook::Open(error.line()))?),
         };
-        if before.as_deref().is_some_and(|text| text.contains(" hook --profile ")) {
-            return Err(NoHook::NotNeeded);
-        }
-        Ok(Self { app, host, path, before })
+        let is_installed = before.as_deref().is_some_and(|text| text.contains(" hook --profile "));
+        Ok(Self { app, host, path, before, is_installed })
     }
 
-    pub(super) fn draft(&self, home: &UserFolder, places: &ClientPlaces) -> Result<DraftedEntry, Failure> {
+    /// Returns whether this is the hook of that client.
+    pub(super) fn is_of(&self, client: &str) -> bool {
+        self.host.as_str() == client
+    }
+
+    /// The host's own name for a tool of an MCP server.
+    pub(super) fn name_of(&self, server: &str, tool: &str) -> String {
+        let letter =
+            |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
+        match self.app {
+            HookApp::ClaudeCode => format!("mcp__{}__{tool}", server.chars().map(letter).collect::<String>()),
+            HookApp::Cursor => format!("MCP:{tool}"),
+        }
+    }
+
+    /// Drafts the registry of the host's own tools. Those in `guarded` have a gateway, which decides about them.
+    pub(super) fn draft(
+        &self,
+        home: &UserFolder,
+        places: &ClientPlaces,
+        guarded: &[String],
+    ) -> Result<DraftedEntry, Failure> {
         let root = places.project.to_str().ok_or_else(|| Failure::usage("the folder's name is not UTF-8"))?;
-        DraftedEntry::of_hook(home, self.host, &self.path, root)
+        DraftedEntry::of_hook(home, self.host, &self.path, root, guarded)
     }
 
     /// Puts the hook in.
     pub(super) fn install(&self, home: &UserFolder, entry: &DraftedEntry) -> Result<(), Failure> {
+        if self.is_installed {
+            return Ok(());
+        }
         let command = format!(
             "{} hook --profile {} --host {} --host-timeout {TIMEOUT}s",
             shell_word(&program()?),

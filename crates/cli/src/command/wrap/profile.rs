@@ -15,7 +15,7 @@ use countersign_host::person::system_user;
 use countersign_host::random;
 use countersign_host::server::Server;
 use countersign_keys::file::read_log_key;
-use countersign_registry::{ListedTool, RegistryDraft, ToolTier};
+use countersign_registry::{FileHighWater, HighWaterStore as _, ListedTool, RegistryDraft, ToolTier};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -159,12 +159,14 @@ impl DraftedEntry {
         Ok(Self { profile, tools, draft_tools, draft, name, agent, by, entry })
     }
 
-    /// Drafts the registry of a host's own tools, which its hook asks about.
+    /// Drafts the registry of a host's own tools, which its hook asks about. A draft that was signed before is kept, and tools in
+    /// `guarded` are added to it: a gateway decides about them.
     pub(super) fn of_hook(
         home: &UserFolder,
         host: HookHost,
         settings: &Path,
         root: &str,
+        guarded: &[String],
     ) -> Result<Self, Failure> {
         let text =
             |path: &Path| path.to_str().map(str::to_owned).ok_or_else(|| internal("a path is not UTF-8"));
@@ -181,13 +183,35 @@ impl DraftedEntry {
         let invalid = |_| internal("a name is not valid");
         let name = ServerName::new(host.as_str()).map_err(invalid)?;
         let agent = AgentId::new(host.as_str()).map_err(invalid)?;
-        let mut draft = hook_draft(host, &agent, root, &[])?;
+        let mut draft = match signed_draft(&home.profile(&profile))? {
+            Some(draft) => draft,
+            None => hook_draft(host, &agent, root, &[])?,
+        };
+        let known = |draft: &Value, name: &str| {
+            let tools = draft.get("tools").and_then(Value::as_array);
+            tools.is_some_and(|tools| tools.iter().any(|tool| tool.get("name") == Some(&json!(name))))
+        };
+        for tool in guarded {
+            if known(&draft, tool) {
+                continue;
+            }
+            let id = json!({"server": host.as_str(), "name": tool});
+            let entry = json!({"server": host.as_str(), "name": tool, "impact": "read", "approval": "not_required",
+                "args_schema": {"type": "object"}});
+            for (list, value) in [("/tools", entry), ("/agents/0/tools", id)] {
+                draft
+                    .pointer_mut(list)
+                    .and_then(Value::as_array_mut)
+                    .into_iter()
+                    .for_each(|it| it.push(value.clone()));
+            }
+        }
         if let Some(version) = draft.get_mut("version") {
             *version = json!(next_version(&home.profile(&profile))?);
         }
         let draft_tools: Vec<_> =
             draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
-        let tools = draft_tools.iter().map(|tool| hook_tool(tool, root)).collect();
+        let tools = draft_tools.iter().map(|tool| hook_tool(tool, root, guarded)).collect();
         Ok(Self { profile, tools, draft_tools, draft, name, agent, by, entry })
     }
 
@@ -287,10 +311,13 @@ fn drafted_tool(entry: &Value) -> Result<DraftedTool, Failure> {
 }
 
 /// A host's own tool. Its rule is that of the draft for hooks.
-fn hook_tool(tool: &Value, root: &str) -> DraftedTool {
+fn hook_tool(tool: &Value, root: &str, guarded: &[String]) -> DraftedTool {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let inside = format!("inside {}", one_line(root));
     let (tier, free, description) = match tool.get("approval") {
+        Some(Value::String(rule)) if rule == "not_required" && guarded.contains(&name) => {
+            (ToolTier::ReadsInside, true, "the gateway of its server decides".to_owned())
+        }
         Some(Value::String(rule)) if rule == "not_required" && tool.get("constraints").is_some() => {
             (ToolTier::ReadsInside, true, format!("{inside} alone"))
         }
@@ -317,14 +344,29 @@ fn profile_for(home: &UserFolder, entry: &WrappedEntry) -> Result<UserProfileNam
     Ok(format!("{base}-{mark}").parse()?)
 }
 
-/// The version after that of the draft that was signed before.
-fn next_version(profile: &UserProfile) -> Result<u64, Failure> {
+/// Returns the draft that was signed before.
+fn signed_draft(profile: &UserProfile) -> Result<Option<Value>, Failure> {
     if !profile.draft().exists() {
-        return Ok(1);
+        return Ok(None);
     }
-    let draft: Value = serde_json::from_str(&read_text_file(&profile.draft())?)
-        .map_err(|_| Failure::new("FILE_NOT_TEXT", "not JSON").about(profile.draft().display()))?;
-    Ok(draft.get("version").and_then(Value::as_u64).unwrap_or_default().saturating_add(1))
+    let draft = serde_json::from_str(&read_text_file(&profile.draft())?);
+    draft.map(Some).map_err(|_| Failure::new("FILE_NOT_TEXT", "not JSON").about(profile.draft().display()))
+}
+
+/// Returns the names of the tools in the draft of a server's profile.
+pub(super) fn tools_of(profile: &UserProfile) -> Result<Vec<String>, Failure> {
+    let draft = signed_draft(profile)?;
+    let tools = draft.as_ref().and_then(|draft| draft.get("tools")?.as_array());
+    let name = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
+    Ok(tools.into_iter().flatten().filter_map(name).collect())
+}
+
+/// Returns the version after those of the draft that was signed before and of the registry that was accepted last.
+fn next_version(profile: &UserProfile) -> Result<u64, Failure> {
+    let drafted = signed_draft(profile)?.and_then(|draft| draft.get("version")?.as_u64()).unwrap_or_default();
+    let accepted = FileHighWater::new(profile.path().join("registry.state")).current().ok().flatten();
+    let accepted = accepted.map_or(0, |mark| mark.version());
+    Ok(drafted.max(accepted).saturating_add(1))
 }
 
 /// Replaces what a name cannot hold.
