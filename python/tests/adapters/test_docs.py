@@ -70,3 +70,13 @@ async def test_page_of_pydantic_ai(capsys: pytest.CaptureFixture[str]) -> None:
     await arun("pydantic-ai.md", gate=desk_gate(), model=FunctionModel(lambda *_: next(turns)),
                toolset=FunctionToolset[Any]([desk.refund]), json=json)
     assert (capsys.readouterr().out, desk.runs) == ("done\n", [5.0])
+
+
+async def test_page_of_google_adk() -> None:
+    pytest.importorskip("google.adk")
+    from test_google_adk import Script
+
+    desk, gate = Desk(), desk_gate()
+    await arun("google-adk.md", gate=gate, tools=[desk.refund], json=json,
+               model=Script(model="script", calls=[("refund", {"amount": 5}, "c1")]))
+    assert (desk.runs, codes(gate)) == ([5], ["APPROVAL_REQUIRED", "accepted"])
