@@ -90,8 +90,8 @@ async def test_unknown_name_is_recorded_once() -> None:
 async def test_tool_that_is_not_gated_does_not_run_with_the_plugin() -> None:
     gate, desk = desk_gate(), Desk()
     [answer] = await Bot(gate, [desk.search], ("search", {"query": "a"}, "c1"), plugin=True).run()
-    assert "UNDISCLOSED_TOOL" in answer["error"]
-    assert desk.runs == []
+    assert "MALFORMED_CALL" in answer["error"]
+    assert (desk.runs, codes(gate)) == ([], ["MALFORMED_CALL"])
 
 
 @pytest.mark.parametrize("answer", ["token", "yes", "no"])

@@ -174,6 +174,13 @@ class Host:
             if refusal is not None:
                 calls.keep(key, Kept(refusal=refusal))
 
+    def block(self, call_id: str, name: str, args: Any) -> Rejected:
+        """Records the call of a tool that is not gated: as undisclosed, or, if the session has a tool of that name, as malformed."""
+        self.note(call_id, name, args, is_known=False)
+        key = key_of(call_id, name, args)
+        kept = calls_of(self.gate).kept.get(key)
+        return kept.refusal if kept is not None and kept.refusal is not None else self.refuse(key, "the tool is not gated")
+
     def refuse(self, key: Key, reason: str) -> Rejected:
         """Records the refusal of a call that does not come to the gate; once per call."""
         calls = calls_of(self.gate)

@@ -94,9 +94,7 @@ class GatePlugin(BasePlugin):
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
         if isinstance(tool, _Gated):
             return None
-        id = tool_context.function_call_id or fresh_id()
-        self.host.note(id, tool.name, tool_args, is_known=False)
-        return {"error": text_of(Rejected("UNDISCLOSED_TOOL", "the tool is not available in this session", "never", None, id, None))}
+        return {"error": text_of(self.host.block(tool_context.function_call_id or fresh_id(), tool.name, tool_args))}
 
 
 def _tokens(confirmation: Any, id: str) -> list[str]:
