@@ -129,7 +129,7 @@ fn check_trust_root(found: &mut Diagnoses, path: &Path, profile: InProfile<'_>) 
             let operator = profile.map(|(home, _)| home.operator_key()).filter(|key| key.exists());
             let made = operator.map(|key| {
                 let (path, key) = (quoted(path), quoted(&key));
-                format!("countersign keys trust --threshold 1 --force --out {path} {key}")
+                format!("countersign keys trust --threshold 1 --force --out {path} --signing-key {key}")
             });
             found.failure(&path.display(), &failure, mode_mend(failure.code(), path).or(made));
             false

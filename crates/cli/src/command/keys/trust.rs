@@ -3,8 +3,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use countersign_host::inputs::read_trust_root;
 use countersign_keys::dsse::Envelope;
-use countersign_keys::file::{KeyFileError, read_public_key, read_signing_key};
-use countersign_keys::{TrustRoot, VerifyingKey};
+use countersign_keys::file::read_public_key;
+use countersign_keys::{SigningKey, TrustRoot};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -25,8 +25,11 @@ pub(crate) struct Trust {
     /// Replace the file if it is there.
     #[arg(long)]
     force: bool,
-    /// The operators' key files. Of a signing key its public half counts.
-    #[arg(required = true, value_name = "PUBKEY")]
+    /// An operator's signing key, of which the public half counts. May be repeated.
+    #[arg(long = "signing-key", value_name = "FILE")]
+    signing_keys: Vec<PathBuf>,
+    /// The operators' public key files.
+    #[arg(required_unless_present = "signing_keys", value_name = "PUBKEY")]
     keys: Vec<PathBuf>,
 }
 
@@ -34,21 +37,15 @@ impl Trust {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         let replace = Replace::from(self.force);
         must_be_free(&self.out, replace)?;
-        let keys = self
-            .keys
-            .iter()
-            .map(|path| operator(path).map_err(|error| Failure::from(error).about(path.display())))
-            .collect::<Result<Vec<_>, _>>()?;
+        let public = |path: &PathBuf| {
+            read_public_key(path).map_err(|error| Failure::from(error).about(path.display()))
+        };
+        let mut keys = self.keys.iter().map(public).collect::<Result<Vec<_>, _>>()?;
+        keys.extend(read_signers(&self.signing_keys)?.iter().map(SigningKey::verifying_key));
         let root = TrustRoot::new(self.version, self.threshold, keys)?;
         write_file(&self.out, root.to_json().as_bytes(), replace)?;
         report(out, &root, Some(&self.out))
     }
-}
-
-/// Reads a public key, or the public half of a signing key.
-fn operator(path: &Path) -> Result<VerifyingKey, KeyFileError> {
-    read_public_key(path)
-        .or_else(|error| read_signing_key(path).map(|key| key.verifying_key()).map_err(|_| error))
 }
 
 /// Hand trust on from one trust root to the next.
