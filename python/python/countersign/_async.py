@@ -21,9 +21,15 @@ def _pool() -> ThreadPoolExecutor:
     )
 
 
-async def _in_pool(work: Callable[..., Any], *args: Any, left: Callable[[Any], Any] | None = None, **kwargs: Any) -> Any:
-    """Runs the work in a thread. If the caller is cancelled, `left` gets the result that no one waits for."""
+async def in_pool(work: Callable[..., Any], *args: Any, left: Callable[[Any], Any] | None = None,
+                  ended: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
+    """Runs the work in a thread. If the caller is cancelled, `left` gets the result that no one waits for.
+
+    `ended` is called once the work has ended, or will not begin.
+    """
     job: Future[Any] = _pool().submit(work, *args, **kwargs)
+    if ended is not None:
+        job.add_done_callback(lambda _: ended())
     try:
         return await asyncio.wrap_future(job)
     except asyncio.CancelledError:
@@ -33,7 +39,7 @@ async def _in_pool(work: Callable[..., Any], *args: Any, left: Callable[[Any], A
 
 
 async def check(gate: Gate, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
-    call: Call = await _in_pool(gate.check, *args, **(kwargs or {}), left=lambda call: call._abandon())
+    call: Call = await in_pool(gate.check, *args, **(kwargs or {}), left=lambda call: call._abandon())
     return call
 
 
@@ -49,7 +55,7 @@ async def run(call: Call, tool: Callable[..., Awaitable[Any]]) -> Any:
 
 
 async def enter(call: Call) -> dict[str, Any]:
-    args: dict[str, Any] = await _in_pool(call._start, left=lambda _: call._abandon())
+    args: dict[str, Any] = await in_pool(call._start, left=lambda _: call._abandon())
     return args
 
 
@@ -65,4 +71,4 @@ async def _end(call: Call, outcome: str) -> None:
         call._abandon()
     else:
         # The outcome is recorded, also if the caller is cancelled meanwhile.
-        await asyncio.shield(_in_pool(call._finish, outcome))
+        await asyncio.shield(in_pool(call._finish, outcome))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from .._async import in_pool
 from .._errors import Rejected
 from .._native import digest
 
@@ -25,6 +26,9 @@ Key = tuple[str, str, str]
 
 KEPT = 1_024
 """Number of calls per gate whose result, refusal or first digest is kept."""
+
+SETTLED = 30
+"""Seconds for which a try waits for the decision about a cancelled one."""
 
 MAX_RUNS = 100_000
 """Number of call ids per gate that are known to have run. Beyond it, calls are refused."""
@@ -55,6 +59,8 @@ class Calls:
         self.seen: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self.kept: OrderedDict[Key, Kept] = OrderedDict()
         self.busy: set[str] = set()
+        self.deciding: dict[str, threading.Event] = {}
+        """Checks in a thread, whose caller may have been cancelled."""
         self.ran: set[str] = set()
 
     def note(self, key: Key) -> bool:
@@ -62,6 +68,16 @@ class Calls:
         first = self.seen.setdefault(key[0], key[1:])
         _trim(self.seen)
         return first == key[1:]
+
+    def begin(self, id: str) -> Callable[[], None]:
+        """Notes a check in a thread. Returns the function that notes its end."""
+        event = self.deciding[id] = threading.Event()
+
+        def ended() -> None:
+            self.deciding.pop(id, None)
+            event.set()
+
+        return ended
 
     def claim(self, key: Key, rerun: bool) -> Kept | str | None:
         """Claims an id for one try. Returns how an earlier one ended, or why there is no other try."""
@@ -146,13 +162,25 @@ class Host:
     async def arun(self, call_id: str, name: str, args: Any, tool: Callable[[dict[str, Any]], Awaitable[Any]], *,
                    tokens: Iterable[str] = (), arrived: Mapping[str, Any] | None = None) -> Any:
         """As `run`, for an async tool."""
+        calls = calls_of(self.gate)
+        # A cancelled try may still be decided: its refusal answers this one.
+        if (earlier := calls.deciding.get(call_id)) is not None:
+            await in_pool(earlier.wait, SETTLED)
         attempt = _Attempt(self, call_id, name, args, arrived)
         if attempt.kept is not None:
             return attempt.kept.get()
         if attempt.is_decided:
             return await tool(plain(args))
+
+        def check() -> Any:
+            try:
+                return self.gate.check(call_id, name, args, self.server, approval=list(tokens) or None)
+            except Exception as error:
+                # why: a refusal is kept here, in the thread, so that a host that cancels its wait meets it again on its next try.
+                raise attempt.refusal(error) from error.__cause__
+
         try:
-            call = await self.gate.acheck(call_id, name, args, self.server, approval=list(tokens) or None)
+            call = await in_pool(check, left=lambda call: call._abandon(), ended=calls.begin(call_id))
             attempt.accepted()
             async with call as decided:
                 with attempt:
