@@ -55,3 +55,15 @@ pub(crate) fn shell_word(word: &str) -> String {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn path_with_a_quotation_mark_is_one_word() {
+        assert_eq!(shell_word("/usr/bin/countersign"), "/usr/bin/countersign");
+        assert_eq!(shell_word("/srv/ada's; rm x"), r"'/srv/ada'\''s; rm x'");
+        assert_eq!(shell_word(""), "''");
+    }
+}

@@ -84,7 +84,7 @@ impl Ward {
         let fault = found.iter().find(|one| one["code"] == code && one["mend"].is_string());
         let mend = fault.unwrap_or_else(|| panic!("{code}: {found:?}"))["mend"].as_str().unwrap();
         // A person answers `wrap` at the terminal; the tests have none.
-        let mend = mend.replace("countersign wrap '", "countersign wrap --yes '");
+        let mend = mend.replace("countersign wrap ", "countersign wrap --yes ");
         let output = self.command("sh").args(["-c", &mend]).output().unwrap();
         assert!(output.status.success(), "{mend}: {output:?}");
         self.is_well();

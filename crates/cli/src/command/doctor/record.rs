@@ -10,9 +10,10 @@ use countersign_keys::file::read_log_key;
 use countersign_keys::trusted::read_trusted;
 
 use super::diagnosis::Diagnoses;
-use super::mend::{mode_mend, quoted, quoted_text};
+use super::mend::{mode_mend, quoted};
 use crate::command::audit::log::{VerifiedLog, verify_all};
 use crate::failure::Failure;
+use crate::minting::shell_word;
 use crate::time::now;
 
 /// Most bytes of a state.
@@ -45,7 +46,7 @@ pub(super) fn check_record(found: &mut Diagnoses, config: &Path, files: &NamedFi
     let next = next_origin(origin.as_str());
     let renamed = format!(
         "sed -i {} {}",
-        quoted_text(&format!("s|^origin = \"{}\"|origin = \"{next}\"|", origin.as_str())),
+        shell_word(&format!("s|^origin = \"{}\"|origin = \"{next}\"|", origin.as_str())),
         quoted(config)
     );
     let states = match LogStateFile::new(state).read() {

@@ -12,6 +12,7 @@ use super::file::{read_client_text, write_client_text};
 use super::profile::{DraftedEntry, WrappedEntry};
 use super::targets::program;
 use crate::failure::{Failure, one_line};
+use crate::minting::shell_word;
 
 /// Time-out that the host gets for the hook, in seconds. A person answers within a third of it.
 const TIMEOUT: u32 = 600;
@@ -167,26 +168,14 @@ fn version_in(text: &str) -> [u32; 3] {
     text.split_whitespace().find_map(parts).unwrap_or_default()
 }
 
-/// Writes a path as one word of a shell.
-fn shell_word(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-    if path.bytes().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{shell_word, version_in};
+    use super::version_in;
 
     #[test]
     fn version_is_read_out_of_the_line() {
         assert_eq!(version_in("2.1.330 (Claude Code)"), [2, 1, 330]);
         assert_eq!(version_in("Claude Code v2.1.294"), [2, 1, 294]);
         assert_eq!(version_in("no version here"), [0, 0, 0]);
-    }
-
-    #[test]
-    fn program_with_a_space_is_one_word() {
-        assert_eq!(shell_word("/usr/bin/countersign"), "/usr/bin/countersign");
-        assert_eq!(shell_word("/opt/my tools/it's"), r"'/opt/my tools/it'\''s'");
     }
 }
