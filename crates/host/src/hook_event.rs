@@ -122,9 +122,14 @@ fn claude_code(event: &Canonical, name: Option<&str>) -> Result<NamedCall, Strin
 /// The events with names of their own have the arguments beside the event's other members.
 fn cursor(event: &Canonical, name: Option<&str>) -> Result<NamedCall, String> {
     match name {
-        Some("preToolUse") => Ok((text(event, "tool_name")?, object(event, "tool_input")?)),
+        Some("preToolUse") => {
+            let name = text(event, "tool_name")?;
+            // A name in the registry has no colon.
+            let name = name.strip_prefix("MCP:").map(|tool| format!("MCP/{tool}")).unwrap_or(name);
+            Ok((name, object(event, "tool_input")?))
+        }
         Some("beforeMCPExecution") => {
-            Ok((format!("MCP:{}", text(event, "tool_name")?), object(event, "tool_input")?))
+            Ok((format!("MCP/{}", text(event, "tool_name")?), object(event, "tool_input")?))
         }
         Some("beforeShellExecution") => Ok(("Shell".to_owned(), pick(event, &["command", "cwd"])?)),
         Some("beforeReadFile") => Ok(("Read".to_owned(), pick(event, &["file_path"])?)),

@@ -348,3 +348,23 @@ fn server_that_is_wrapped_later_passes_the_hook() {
     assert_eq!(hooked(&bench, "mcp__late_one__search", &json!({})).0, Some(0));
     assert_eq!(hooked(&bench, "mcp__desk__search", &json!({})).0, Some(0));
 }
+
+#[test]
+fn mcp_tool_that_a_host_names_without_its_server_needs_an_approval() {
+    let bench = project("2.1.330");
+    std::fs::rename(bench.path("bin/claude"), bench.path("bin/cursor")).unwrap();
+    std::fs::create_dir(bench.path(".cursor")).unwrap();
+    std::fs::rename(bench.path(".mcp.json"), bench.path(".cursor/mcp.json")).unwrap();
+    let wrapped = in_project(&bench, "wrap cursor --yes");
+    assert_eq!(wrapped.status.code(), Some(0), "{wrapped:?}");
+    let hooks: Value = serde_json::from_str(&bench.read(".cursor/hooks.json")).unwrap();
+    let hook = &hooks["hooks"]["preToolUse"][0];
+    assert_eq!((&hooks["version"], &hook["failClosed"]), (&json!(1), &json!(true)));
+    let mut words = hook["command"].as_str().unwrap().split(' ').skip_while(|word| *word != "--profile");
+    let draft = bench.read(&format!("home/countersign/profiles/{}/draft.json", words.nth(1).unwrap()));
+    let draft: Value = serde_json::from_str(&draft).unwrap();
+    let tool = draft["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "MCP/search").unwrap();
+    assert_eq!(tool["approval"], "required");
+    assert_eq!(in_project(&bench, "unwrap cursor").status.code(), Some(0));
+    assert!(!bench.path(".cursor/hooks.json").exists());
+}

@@ -32,7 +32,9 @@ fn events_of_cursor_are_read() {
     assert_eq!(read(HookHost::Cursor, shell), triple("c1", "Shell", r#"{"command":"ls","cwd":"/p"}"#));
     let mcp = r#"{"conversation_id":"c1","hook_event_name":"beforeMCPExecution","tool_name":"pay",
         "tool_input":"{\"amount\":1}","command":"desk"}"#;
-    assert_eq!(read(HookHost::Cursor, mcp), triple("c1", "MCP:pay", r#"{"amount":1}"#));
+    assert_eq!(read(HookHost::Cursor, mcp), triple("c1", "MCP/pay", r#"{"amount":1}"#));
+    let general = r#"{"hook_event_name":"preToolUse","conversation_id":"c1","tool_name":"MCP:pay","tool_input":{"amount":1}}"#;
+    assert_eq!(read(HookHost::Cursor, general), triple("c1", "MCP/pay", r#"{"amount":1}"#));
     let file =
         r#"{"conversation_id":"c1","hook_event_name":"beforeReadFile","file_path":"/p/a","content":"x"}"#;
     assert_eq!(read(HookHost::Cursor, file), triple("c1", "Read", r#"{"file_path":"/p/a"}"#));

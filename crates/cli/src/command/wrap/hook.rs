@@ -69,13 +69,13 @@ impl HookSettings {
         self.host.as_str() == client
     }
 
-    /// The host's own name for a tool of an MCP server.
+    /// The name under which the hook decides about a tool of an MCP server.
     pub(super) fn name_of(&self, server: &str, tool: &str) -> String {
         let letter =
             |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
         match self.app {
             HookApp::ClaudeCode => format!("mcp__{}__{tool}", server.chars().map(letter).collect::<String>()),
-            HookApp::Cursor => format!("MCP:{tool}"),
+            HookApp::Cursor => format!("MCP/{tool}"),
         }
     }
 

@@ -196,7 +196,9 @@ impl DraftedEntry {
                 continue;
             }
             let id = json!({"server": host.as_str(), "name": tool});
-            let entry = json!({"server": host.as_str(), "name": tool, "impact": "read", "approval": "not_required",
+            // why: Cursor names no server, so a server without a gateway can have a tool of this name.
+            let approval = if host == HookHost::Cursor { "required" } else { "not_required" };
+            let entry = json!({"server": host.as_str(), "name": tool, "impact": "read", "approval": approval,
                 "args_schema": {"type": "object"}});
             for (list, value) in [("/tools", entry), ("/agents/0/tools", id)] {
                 draft
@@ -324,6 +326,9 @@ fn hook_tool(tool: &Value, root: &str, guarded: &[String]) -> DraftedTool {
         Some(Value::String(rule)) if rule == "not_required" => (ToolTier::ReadsInside, true, String::new()),
         Some(Value::Object(_)) => {
             (ToolTier::ReadsInside, true, format!("{inside}; a person approves it elsewhere"))
+        }
+        _ if guarded.contains(&name) => {
+            (ToolTier::ReadsOutside, false, "a tool of this name, of any MCP server".to_owned())
         }
         _ => (ToolTier::MoneyOrIrreversible, false, String::new()),
     };
