@@ -350,7 +350,7 @@ fn server_that_is_wrapped_later_passes_the_hook() {
 }
 
 #[test]
-fn mcp_tool_that_a_host_names_without_its_server_needs_an_approval() {
+fn mcp_tool_named_without_its_server_needs_an_approval() {
     let bench = project("2.1.330");
     std::fs::rename(bench.path("bin/claude"), bench.path("bin/cursor")).unwrap();
     std::fs::create_dir(bench.path(".cursor")).unwrap();
