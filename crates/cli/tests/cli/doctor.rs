@@ -206,7 +206,7 @@ fn expired_registry_is_mended() {
 }
 
 #[test]
-fn registry_that_is_too_old_is_mended() {
+fn registry_that_is_too_old_is_found() {
     let ward = Ward::new();
     ward.edit("gateway.toml", |text| text.replace("max_age = \"365d\"", "max_age = \"5s\""));
     std::thread::sleep(std::time::Duration::from_secs(5));

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, one_line};
 
-/// HealthLevel of a result.
+/// How serious the result of a check is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum HealthLevel {

@@ -15,7 +15,6 @@ use countersign_registry::{FileHighWater, HighWaterStore as _, RegistryDraft};
 use super::diagnosis::Diagnoses;
 use super::mend::{mode_mend, quoted};
 use super::record::check_record;
-
 use crate::failure::Failure;
 use crate::files::read_text_file;
 use crate::time::now;
@@ -77,7 +76,7 @@ pub(super) fn check_config(found: &mut Diagnoses, path: &Path, profile: InProfil
 }
 
 /// Returns the path without `..`, as far as its folder exists.
-pub(super) fn tidy(path: &Path) -> PathBuf {
+fn tidy(path: &Path) -> PathBuf {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     folder.zip(path.file_name()).map_or_else(|| path.to_owned(), |(folder, name)| folder.join(name))
 }
