@@ -74,7 +74,7 @@ def test_one_approval_runs_one_of_many_threads() -> None:
 
     with ThreadPoolExecutor(64) as pool:
         codes = list(pool.map(attempt, range(1_064)))
-    assert codes.count("ran") == 1 and set(codes) == {"ran", "APPROVAL_SPENT"}
+    assert codes.count("ran") == 1 and set(codes) <= {"ran", "APPROVAL_SPENT", "CALL_ID_REUSED"}
 
 
 def test_two_loops_share_a_gate() -> None:

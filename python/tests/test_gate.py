@@ -153,10 +153,23 @@ def test_an_approved_call_runs_once() -> None:
     request = ApprovalRequest.from_json(raised.value.request.to_json())
     assert (request.call_id, request.name, request.args) == ("c1", "refund", {"amount": 5})
     token = it.approve(request, "bob", 60)
-    assert refused(it, "c1", "refund", {"amount": 6}, approval=token).code == "APPROVAL_INVALID"
+    assert refused(it, "c1", "refund", {"amount": 6}, approval=token).code == "CALL_ID_REUSED"
     assert refused(it, "c2", "refund", {"amount": 5}, approval=token).code == "APPROVAL_INVALID"
     assert it.check("c1", "refund", b'{"amount":5.0}', approval=[token]).run(lambda amount: amount) == 5
-    assert refused(it, "c1", "refund", {"amount": 5}, approval=token).code == "APPROVAL_SPENT"
+    assert refused(it, "c1", "refund", {"amount": 5}, approval=token).code == "CALL_ID_REUSED"
+
+
+def test_an_id_runs_once() -> None:
+    it = gate(allow=["search"])
+    it.check("c1", "search", {}).run(dict)
+    assert refused(it, "c1", "search", {}).code == "CALL_ID_REUSED"
+    it.check("c1", "search", {}, rerun=True).run(dict)
+    assert refused(it, "c1", "search", {"a": 1}, rerun=True).code == "CALL_ID_REUSED"
+    assert outcome(it) == ("rejected", "CALL_ID_REUSED")
+
+
+def test_a_gate_without_proposals_says_so() -> None:
+    assert gate(allow=["search"]).takes_proposals is False
 
 
 def test_a_presented_token_waits_for_its_call() -> None:

@@ -279,10 +279,17 @@ fn list_items(module: &str, items: &[Item], into: &mut Vec<(ItemName, String)>) 
     }
 }
 
+/// Features of the facade that are on by default.
+const DEFAULT_FEATURES: [&str; 2] = ["\"evidence\"", "\"schema\""];
+
 /// Whether an item is behind a feature. The list is made without the features that are off by default.
 fn is_optional(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
-        syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string().contains("feature"),
+        syn::Meta::List(list) if list.path.is_ident("cfg") => {
+            let condition = list.tokens.to_string();
+            let is_on = DEFAULT_FEATURES.iter().any(|name| condition.contains(name));
+            condition.contains("feature") && !is_on
+        }
         _ => false,
     })
 }

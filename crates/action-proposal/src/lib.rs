@@ -43,7 +43,7 @@ mod call;
 mod endorsement;
 mod error;
 mod evidence;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "evidence"))]
 mod folder;
 mod key_scope;
 mod keyring;
@@ -72,7 +72,7 @@ pub use endorsement::{
 };
 pub use error::{ProposalCode, ProposalError};
 pub use evidence::{EvidenceEntry, HashEntry, SignatureEntry, VerifiedEvidence};
-#[cfg(unix)]
+#[cfg(all(unix, feature = "evidence"))]
 pub use folder::{EvidenceFolder, FolderError};
 pub use key_scope::KeyScope;
 pub use keyring::{EvidenceKey, EvidenceKeyring, KeyStatus};

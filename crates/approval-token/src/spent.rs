@@ -135,6 +135,25 @@ impl MemorySpentTokens {
         });
     }
 
+    fn check_issued(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        match self.created.filter(|created| ticket.issued < *created) {
+            Some(created) if created > now => Err(SpendError::ClockAhead),
+            Some(_) => Err(SpendError::TooNew),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a ticket whose time is over, or that may have been purged.
+    fn check_kept(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        if ticket.keep_until <= now {
+            Err(SpendError::Spent)
+        } else if ticket.keep_until.as_millis() <= self.horizon.load(Ordering::SeqCst) {
+            Err(SpendError::ClockAhead)
+        } else {
+            Ok(())
+        }
+    }
+
     /// why: a purge runs after as many spends as the last one left entries, so the average work per spend is constant.
     fn forget_in_rounds(&self, now: Timestamp) {
         let spends = self.since_round.fetch_add(1, Ordering::Relaxed);
@@ -149,23 +168,21 @@ impl MemorySpentTokens {
 
 impl SpentTokens for MemorySpentTokens {
     fn spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
-        if let Some(created) = self.created.filter(|created| ticket.issued < *created) {
-            return Err(if created > now { SpendError::ClockAhead } else { SpendError::TooNew });
-        }
+        self.check_issued(ticket, now)?;
         match self.spent.entry(ticket.id) {
             Entry::Occupied(_) => return Err(SpendError::Spent),
             Entry::Vacant(vacant) => {
                 // The lock on the id's shard is held, so no purge runs between this check and the insertion.
-                if ticket.keep_until <= now {
-                    return Err(SpendError::Spent);
-                }
-                if ticket.keep_until.as_millis() <= self.horizon.load(Ordering::SeqCst) {
-                    return Err(SpendError::ClockAhead);
-                }
+                self.check_kept(ticket, now)?;
                 vacant.insert(ticket.keep_until);
             }
         }
         self.forget_in_rounds(now);
         Ok(())
+    }
+
+    fn can_spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        self.check_issued(ticket, now)?;
+        if self.contains(&ticket.id) { Err(SpendError::Spent) } else { self.check_kept(ticket, now) }
     }
 }

@@ -55,6 +55,9 @@ pub struct SessionRecord {
     /// End of the gate's observe mode, if that is on when the session begins.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub observe_until: Option<Timestamp>,
+    /// Whether no operator signed the registry: it is one for development.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub dev: bool,
 }
 
 impl SessionRecord {
@@ -87,6 +90,7 @@ impl SessionRecord {
             profile,
             renewed: false,
             observe_until: None,
+            dev: false,
         }
     }
 }

@@ -68,6 +68,16 @@ pub trait SpentTokens: Send + Sync + fmt::Debug {
     /// the store was created, and [`SpendError::Unavailable`] if the store cannot be read or written.
     fn spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError>;
 
+    /// Returns the result that [`spend`](Self::spend) would return now, and spends nothing. Another caller may spend the
+    /// ticket right after: only `spend` decides. A store that cannot look a ticket up returns `Ok`.
+    ///
+    /// # Errors
+    /// [`SpendError`], as `spend`.
+    fn can_spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+        let _ = (ticket, now);
+        Ok(())
+    }
+
     /// Id of a store that outlives the process. A recreated store has a new id.
     fn store_id(&self) -> Option<StoreId> {
         None

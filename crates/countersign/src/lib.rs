@@ -19,6 +19,7 @@ pub mod prelude {
     pub use countersign_canonical_json::Canonical;
     pub use countersign_core::{AgentId, Coded, Millis, OperatorId, Principal, SessionId};
     pub use countersign_keys::SigningKey;
+    pub use countersign_registry::RegistryDraft;
     pub use countersign_tlog::note::KeyName;
     pub use countersign_tool_gate::{
         AcceptedCall, ApprovalRequest, AsyncGate, BlockingPool, CallError, OwnedToolCall, Rejection,
@@ -142,7 +143,7 @@ pub mod action_proposal {
         SignedAttestation, SpentEndorsement, SpentProposal, TrustLevel, VerifiedEvidence, VerifiedProposal,
         VerifierError,
     };
-    #[cfg(unix)]
+    #[cfg(all(unix, feature = "evidence"))]
     pub use countersign_action_proposal::{EvidenceFolder, FolderError};
 }
 

@@ -7,7 +7,8 @@ use countersign_core::{AgentId, Clock, Principal, SessionId, SystemClock};
 use countersign_keys::trusted::{FileError, UntrustedFile, read_trusted};
 use countersign_keys::{RootError, TrustRoot};
 use countersign_registry::{
-    CapabilityRegistry, FileHighWater, LoadOptions, NegotiationRequest, RefreshError, RegistryError,
+    CapabilityRegistry, FileHighWater, LoadOptions, NegotiationRequest, RefreshError, RegistryDraft,
+    RegistryError,
 };
 use countersign_tool_gate::CallStats;
 #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
@@ -26,7 +27,8 @@ const MAX_ROOT_BYTES: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Countersign {
     registry: Arc<CapabilityRegistry>,
-    file: Arc<Path>,
+    /// Missing for a registry of development.
+    file: Option<Arc<Path>>,
     max_bytes: usize,
     clock: Arc<dyn Clock>,
     stats: Arc<CallStats>,
@@ -140,7 +142,7 @@ impl CountersignBuilder {
         registry.follow(self.registry.clone(), self.report);
         Ok(Countersign {
             registry: Arc::new(registry),
-            file: self.registry.into(),
+            file: Some(self.registry.into()),
             max_bytes,
             clock: self.clock,
             stats: self.stats,
@@ -160,6 +162,34 @@ impl Countersign {
         state: impl AsRef<Path>,
     ) -> Result<Self, LoadError> {
         Self::builder(registry, trust_root, state).load()
+    }
+
+    /// Starts with a draft that no operator has signed, and keeps no file: for development. Agents and tools are enough for
+    /// a draft. Each session's record says that it was one of development.
+    ///
+    /// ```
+    /// use countersign::prelude::*;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let cs = Countersign::dangerous_dev(&RegistryDraft::from_json(br#"{
+    ///     "agents": [{"agent": "bot", "version": 1, "registered_by": "dev", "max_session": "1h",
+    ///                 "tools": [{"server": "local", "name": "add"}]}],
+    ///     "tools": [{"server": "local", "name": "add", "impact": "read", "approval": "not_required",
+    ///                "args_schema": {"type": "object"}}]
+    /// }"#)?)?;
+    /// let (agent, session) = (AgentId::new("bot")?, SessionId::new("s-1")?);
+    /// let gate = cs.session(agent, session, Principal::new("dev")?).open(MemorySink::new())?;
+    /// let sum = gate.call("add", br#"{"a":1,"b":2}"#, |_args| Ok::<_, std::io::Error>(3))?;
+    /// assert_eq!(sum, 3);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`LoadError`] if the draft would not be loaded.
+    pub fn dangerous_dev(draft: &RegistryDraft) -> Result<Self, LoadError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let now = clock.now().map_err(|_| LoadError::Clock)?;
+        let registry = Arc::new(CapabilityRegistry::dangerous_dev(draft, now)?);
+        Ok(Self { registry, file: None, max_bytes: 0, clock, stats: Arc::default() })
     }
 
     /// Returns a builder that loads a registry with other settings than the defaults.
@@ -186,7 +216,10 @@ impl Countersign {
     /// [`LoadError`]; the previous snapshot stays in force until it is stale, as described at
     /// [`CapabilityRegistry::reload`].
     pub fn reload(&self) -> Result<u64, LoadError> {
-        let bytes = read(&self.file, self.max_bytes as u64)?;
+        let Some(file) = &self.file else {
+            return Ok(self.registry.view().snapshot().version());
+        };
+        let bytes = read(file, self.max_bytes as u64)?;
         let now = self.clock.now().map_err(|_| LoadError::Clock)?;
         Ok(self.registry.reload(&bytes, now)?)
     }

@@ -50,6 +50,23 @@ fn session_of(countersign: &Countersign, agent: &str, session: &str) -> SessionB
 }
 
 #[test]
+fn a_session_of_development_says_so_on_record() {
+    let draft = r#"{"agents": [{"agent": "bot", "version": 1, "registered_by": "dev", "max_session": "1h",
+                                "tools": [{"server": "desk", "name": "search"}]}],
+                    "tools": [{"server": "desk", "name": "search", "impact": "read", "approval": "not_required",
+                               "args_schema": {"type": "object"}}]}"#;
+    let countersign =
+        Countersign::dangerous_dev(&RegistryDraft::from_json(draft.as_bytes()).unwrap()).unwrap();
+    assert_eq!(countersign.reload().unwrap(), 1, "no file is followed");
+    let sink = Arc::new(MemorySink::new());
+    let gate = session_of(&countersign, "bot", "s1").open(Arc::clone(&sink)).unwrap();
+    gate.call("search", b"{}", |_| Ok::<_, ()>(())).unwrap();
+    let records = sink.latest();
+    let Record::Session(session) = &records[0].1 else { panic!("no session") };
+    assert!(session.dev);
+}
+
+#[test]
 fn a_registry_file_leads_to_a_gated_call() {
     let folder = tempfile::tempdir().unwrap();
     sign(folder.path(), 1, "");

@@ -14,6 +14,9 @@ const MAX_DEPTH: usize = 128;
 /// Longest decimal text of a whole number: any other is outside of JSON's exact range.
 const MAX_DIGITS: usize = 20;
 
+/// Room for the text of most arguments, in bytes.
+const FIRST_BYTES: usize = 256;
+
 /// JSON text of a call's arguments.
 pub(crate) enum ArgsText<'py> {
     /// The text as the host has it.
@@ -40,7 +43,7 @@ pub(crate) fn text_of<'py>(args: &'py Bound<'_, PyAny>) -> Result<ArgsText<'py>,
         return Ok(ArgsText::Given(text.to_str().map_err(|_| "a lone surrogate")?.as_bytes()));
     }
     if let Ok(members) = args.cast_exact::<PyDict>() {
-        let mut text = String::new();
+        let mut text = String::with_capacity(FIRST_BYTES);
         write_object(members, &mut text, 0)?;
         return Ok(ArgsText::Written(text.into_bytes()));
     }
@@ -129,7 +132,7 @@ fn write_string(text: &Bound<'_, PyString>, out: &mut String) -> Result<(), &'st
     let text = text.to_str().map_err(|_| "a lone surrogate")?;
     out.push('"');
     let mut rest = text;
-    while let Some(at) = rest.find(|c: char| matches!(c, '"' | '\\' | '\0'..='\x1f')) {
+    while let Some(at) = rest.bytes().position(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
         let (plain, tail) = rest.split_at_checked(at).unwrap_or((rest, ""));
         out.push_str(plain);
         let mut chars = tail.chars();
@@ -138,6 +141,7 @@ fn write_string(text: &Bound<'_, PyString>, out: &mut String) -> Result<(), &'st
                 out.push('\\');
                 out.push(c);
             }
+            Some('\n') => out.push_str("\\n"),
             Some(c) => write!(out, "\\u{:04x}", u32::from(c)).map_err(|_| "a text cannot be written")?,
             None => {}
         }

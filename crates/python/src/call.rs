@@ -2,11 +2,12 @@
 
 use countersign::audit_log::OutcomeKind;
 use countersign::canonical_json::Canonical;
+use countersign::core::{CallId, ToolId};
 use countersign::tool_gate::{AcceptedCall, InFlight};
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyCFunction, PyDict, PyTuple, PyType};
 
 use crate::args::{members_of, to_python};
 use crate::background::later;
@@ -16,9 +17,8 @@ use crate::rejected::rejected;
 /// A call that the gate accepted and recorded. It runs at most once. If it is dropped, its outcome is recorded as unknown.
 #[pyclass(name = "Call", frozen, module = "countersign")]
 pub(crate) struct PyCall {
-    call_id: String,
-    server: String,
-    name: String,
+    call_id: CallId,
+    tool: ToolId,
     sequence: u64,
     args: Canonical,
     state: Mutex<CallState>,
@@ -33,9 +33,8 @@ enum CallState {
 impl From<AcceptedCall> for PyCall {
     fn from(call: AcceptedCall) -> Self {
         Self {
-            call_id: call.call_id().as_str().to_owned(),
-            server: call.tool().server().as_str().to_owned(),
-            name: call.tool().name().as_str().to_owned(),
+            call_id: call.call_id().clone(),
+            tool: call.tool().clone(),
             sequence: call.sequence(),
             args: call.args().clone(),
             state: Mutex::new(CallState::Accepted(Box::new(call))),
@@ -71,21 +70,35 @@ fn outcome_of(py: Python<'_>, error: &PyErr) -> OutcomeKind {
     if error.is_instance_of::<PyException>(py) { OutcomeKind::Failed } else { OutcomeKind::Unknown }
 }
 
+/// Whether a callable is an async function. why: most are plain functions or built-in ones, which tell it themselves.
+fn is_async(py: Python<'_>, tool: &Bound<'_, PyAny>) -> PyResult<bool> {
+    const CO_COROUTINE: u32 = 0x80;
+    if tool.is_exact_instance_of::<PyType>() || tool.is_exact_instance_of::<PyCFunction>() {
+        return Ok(false);
+    }
+    let flags = tool.getattr_opt("__code__")?.and_then(|code| code.getattr("co_flags").ok());
+    if let Some(flags) = flags.and_then(|flags| flags.extract::<u32>().ok()) {
+        let is_marked = || Ok::<_, PyErr>(tool.getattr_opt("_is_coroutine_mark")?.is_some());
+        return Ok(flags & CO_COROUTINE != 0 || is_marked()?);
+    }
+    py.import("inspect")?.getattr("iscoroutinefunction")?.call1((tool,))?.is_truthy()
+}
+
 #[pymethods]
 impl PyCall {
     #[getter]
     fn call_id(&self) -> &str {
-        &self.call_id
+        self.call_id.as_str()
     }
 
     #[getter]
     fn server(&self) -> &str {
-        &self.server
+        self.tool.server().as_str()
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.name
+        self.tool.name().as_str()
     }
 
     /// Number of the decision in the record.
@@ -109,9 +122,8 @@ impl PyCall {
 
     /// Calls `fn(**args)` once, with a fresh copy of the decided arguments, and records whether it returned or raised.
     fn run<'py>(&self, py: Python<'py>, r#fn: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        guarded(py, &self.call_id, || {
-            let is_async = py.import("inspect")?.getattr("iscoroutinefunction")?.call1((r#fn,))?;
-            if is_async.is_truthy()? {
+        guarded(py, self.call_id.as_str(), || {
+            if is_async(py, r#fn)? {
                 return Err(PyTypeError::new_err("`run` takes a plain function; `arun` takes an async one"));
             }
             let args = members_of(py, self.args.value())?;
@@ -136,7 +148,7 @@ impl PyCall {
 
     /// Checks once more that the call may run, and returns a fresh copy of its arguments. `_finish` records the outcome.
     fn _start<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        guarded(py, &self.call_id, || {
+        guarded(py, self.call_id.as_str(), || {
             let args = members_of(py, self.args.value())?;
             self.start(py)?;
             Ok(args)
@@ -189,7 +201,7 @@ impl PyCall {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Call {} {}>", self.call_id, self.name)
+        format!("<Call {} {}>", self.call_id, self.tool.name())
     }
 }
 

@@ -37,6 +37,10 @@ impl From<ToolGate> for PyGate {
 }
 
 impl PyGate {
+    pub(crate) const fn gate(&self) -> &ToolGate {
+        &self.gate
+    }
+
     /// Refuses in a forked process: the record and its locks belong to the parent.
     fn check_process(&self, py: Python<'_>, call_id: &str) -> PyResult<()> {
         if self.process == process::id() {
@@ -68,7 +72,7 @@ fn text<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
     value.cast::<PyString>().ok()?.to_str().ok()
 }
 
-fn seconds_or_text(value: &Bound<'_, PyAny>) -> PyResult<Millis> {
+pub(crate) fn seconds_or_text(value: &Bound<'_, PyAny>) -> PyResult<Millis> {
     let invalid = || PyValueError::new_err("not a span of time: seconds, or a text such as \"5m\"");
     if let Some(text) = text(value) {
         return Millis::from_str(text).map_err(|_| invalid());
@@ -81,7 +85,7 @@ fn seconds_or_text(value: &Bound<'_, PyAny>) -> PyResult<Millis> {
 #[pymethods]
 impl PyGate {
     /// Decides about a call. Returns an accepted `Call`; raises `Rejected`.
-    #[pyo3(signature = (call_id, name, args, server=None, ask=None, approval=None, proposal=None))]
+    #[pyo3(signature = (call_id, name, args, server=None, ask=None, approval=None, proposal=None, rerun=false))]
     #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     fn check(
         &self,
@@ -93,6 +97,7 @@ impl PyGate {
         ask: Option<&Bound<'_, PyAny>>,
         approval: Option<&Bound<'_, PyAny>>,
         proposal: Option<&Bound<'_, PyAny>>,
+        rerun: bool,
     ) -> PyResult<PyCall> {
         let id = text(call_id).unwrap_or("?");
         guarded(py, id, || {
@@ -134,6 +139,7 @@ impl PyGate {
             for token in &tokens {
                 call = call.approval(token);
             }
+            let call = call.runs_again(rerun);
             let decided = py.detach(|| self.gate.check(&call));
             decided.map(PyCall::from).map_err(|rejection| rejected(py, &rejection))
         })
@@ -147,6 +153,27 @@ impl PyGate {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("countersign._async")?.getattr("check")?.call1((slf, args, kwargs))
+    }
+
+    /// Records the refusal of a call that a framework's adapter does not bring to the gate: `CALL_ID_REUSED` if its id is in
+    /// use, and otherwise `MALFORMED_CALL`. Returns its `Rejected`.
+    #[pyo3(signature = (call_id, name, reason, *, is_reused))]
+    fn _refuse<'py>(
+        &self,
+        py: Python<'py>,
+        call_id: &str,
+        name: &str,
+        reason: &str,
+        is_reused: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        guarded(py, call_id, || {
+            self.check_process(py, call_id)?;
+            let refused = py.detach(|| match is_reused {
+                true => self.gate.refuse_reused(call_id, name, reason),
+                false => self.gate.refuse_malformed(call_id, reason),
+            });
+            rejected_value(py, &refused)
+        })
     }
 
     /// Approves one call in the name of a person whom the host has authenticated, and returns the token. `ttl` is in seconds,
@@ -219,6 +246,12 @@ impl PyGate {
     /// Share of accepted calls, or `None` before the first decision.
     fn acceptance_rate(&self) -> Option<f64> {
         self.gate.acceptance_rate(Window::All)
+    }
+
+    /// Whether the gate judges action proposals.
+    #[getter]
+    fn takes_proposals(&self) -> bool {
+        self.gate.takes_proposals()
     }
 
     /// Number of calls to tools that the session does not disclose.

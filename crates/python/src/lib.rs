@@ -24,9 +24,11 @@ mod _native {
     #[pymodule_export]
     use crate::gate::PyGate;
     #[pymodule_export]
-    use crate::open::{PyApprovals, PyCountersign, PyLog};
+    use crate::open::{PyApprovals, PyCountersign, PyLog, PyProposals};
     #[pymodule_export]
     use crate::request::PyApprovalRequest;
     #[pymodule_export]
     use crate::testing::testing_gate;
+    #[pymodule_export]
+    use crate::testing::testing_rust_calls;
 }

@@ -1,14 +1,21 @@
 //! Registry, record and approvals, from which a gate is opened.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(unix)]
+use countersign::action_proposal::EvidenceFolder;
+use countersign::action_proposal::{EvidenceKeyring, Profile, ProposalPolicy, ProposalVerifier};
+use countersign::approval_token::MemorySpentTokens;
 use countersign::audit_log::{AuditSink, Durability, Log as RecordLog, LogOptions};
-use countersign::core::{AgentId, Audience, Clock as _, Principal, RunId, SessionId, SystemClock, Timestamp};
+use countersign::core::{
+    AgentId, Audience, Clock as _, Principal, RunId, SessionId, SpentTokens, SystemClock, Timestamp,
+};
 use countersign::keys::Keyring;
 use countersign::keys::file::{read_log_key, read_server_secret};
+use countersign::keys::trusted::read_trusted;
 use countersign::tlog::note::KeyName;
-use countersign::tool_gate::{ApprovalSettings, CheckedCall};
+use countersign::tool_gate::{ApprovalSettings, CheckedCall, ProposalSettings};
 use countersign::{Countersign as Loaded, SessionBuilder};
 use countersign_sqlite::SqliteStore;
 use pyo3::exceptions::PyValueError;
@@ -17,7 +24,7 @@ use pyo3::types::PyDict;
 
 use crate::args::members_of;
 use crate::errors::{coded, guarded, raise};
-use crate::gate::PyGate;
+use crate::gate::{PyGate, seconds_or_text};
 
 /// A verified registry, from which sessions are opened.
 #[pyclass(name = "Countersign", frozen, module = "countersign")]
@@ -34,6 +41,13 @@ pub(crate) struct PyApprovals {
     store: Arc<SqliteStore>,
     audience: Audience,
 }
+
+/// Keys, evidence and policy by which action proposals are judged.
+#[pyclass(name = "Proposals", frozen, module = "countersign")]
+pub(crate) struct PyProposals(Arc<ProposalVerifier>);
+
+/// Largest keyring or policy file, in bytes.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 fn now(py: Python<'_>) -> PyResult<Timestamp> {
     let unavailable = |_| raise(py, "LoadError", "CLOCK_UNAVAILABLE", "clock unavailable");
@@ -60,7 +74,7 @@ impl PyCountersign {
 
     /// Opens the gate of a session of `agent` on behalf of `principal`. The host gives all names; none comes from the agent.
     /// Raises `SessionError`; there is no gate then.
-    #[pyo3(signature = (agent, *, session, principal, goal=None, record, approvals=None, checks=None))]
+    #[pyo3(signature = (agent, *, session, principal, goal=None, record, approvals=None, proposals=None, checks=None))]
     #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     fn session(
         &self,
@@ -71,6 +85,7 @@ impl PyCountersign {
         goal: Option<&str>,
         record: &PyLog,
         approvals: Option<&PyApprovals>,
+        proposals: Option<&PyProposals>,
         checks: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyGate> {
         guarded(py, "?", || {
@@ -81,9 +96,17 @@ impl PyCountersign {
             if let Some(goal) = goal {
                 opening = opening.goal(goal);
             }
+            let spent: Arc<dyn SpentTokens> = match approvals {
+                Some(approvals) => Arc::clone(&approvals.store) as Arc<dyn SpentTokens>,
+                None => Arc::new(MemorySpentTokens::since(now(py)?)),
+            };
             if let Some(approvals) = approvals {
                 opening = opening.approvals(approvals.settings(session)?);
             }
+            if let Some(proposals) = proposals {
+                opening = opening.proposals(proposals.settings(Arc::clone(&spent)));
+            }
+            opening = opening.gate(move |gate| gate.call_ids_once(spent));
             opening = with_checks(opening, checks)?;
             let sink = Arc::clone(&record.0);
             // The builder holds callables, which Python's threads share; it stays on this thread.
@@ -98,7 +121,10 @@ impl PyCountersign {
 }
 
 /// Adds a host's own checks: each gets the tool's name and its arguments, and returns a text to refuse the call.
-fn with_checks(mut opening: SessionBuilder, checks: Option<&Bound<'_, PyDict>>) -> PyResult<SessionBuilder> {
+pub(crate) fn with_checks(
+    mut opening: SessionBuilder,
+    checks: Option<&Bound<'_, PyDict>>,
+) -> PyResult<SessionBuilder> {
     for (name, check) in checks.into_iter().flatten() {
         let (name, check) = (name.extract::<String>()?, check.unbind());
         opening =
@@ -184,5 +210,68 @@ impl PyApprovals {
         let run = RunId::new(session).map_err(|error| invalid(&error))?;
         let store = Arc::clone(&self.store);
         Ok(ApprovalSettings::new(self.keys.for_run(&run), store, self.audience.clone()))
+    }
+}
+
+/// Reads a file that only its owner may have written.
+fn read_text(py: Python<'_>, path: &Path) -> PyResult<Vec<u8>> {
+    read_trusted(path, MAX_TEXT_BYTES)
+        .map_err(|error| raise(py, "LoadError", "FILE_UNREADABLE", &format!("`{}`: {error}", path.display())))
+}
+
+#[pymethods]
+impl PyProposals {
+    /// Takes this gate's name, which attestations bind; the keyring of those who may sign evidence; the folder of evidence
+    /// files; and PIC's policy file. Without a keyring no signature counts, and without a folder no file is read.
+    /// `profile` is `strict`, `pic-0.9` or `pic-0.8`; evidence is verified under each. Raises `LoadError`.
+    #[new]
+    #[pyo3(signature = (*, audience, keys=None, folder=None, policy=None, profile="strict", max_attestation_age=None))]
+    fn new(
+        py: Python<'_>,
+        audience: &str,
+        keys: Option<PathBuf>,
+        folder: Option<PathBuf>,
+        policy: Option<PathBuf>,
+        profile: &str,
+        max_attestation_age: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        guarded(py, "?", || {
+            let audience = Audience::new(audience).map_err(|error| invalid(&error))?;
+            let profile: Profile = profile.parse().map_err(|error| invalid(&error))?;
+            let mut verifier =
+                ProposalVerifier::builder(profile).verify_evidence().sanitize_trust().audience(audience);
+            if let Some(path) = keys {
+                let keyring = EvidenceKeyring::from_json_at(&read_text(py, &path)?, now(py)?);
+                verifier = verifier.keyring(keyring.map_err(|error| coded(py, "LoadError", &error))?);
+            }
+            if let Some(path) = folder {
+                verifier = verifier.resolver(open_folder(py, &path)?);
+            }
+            if let Some(path) = policy {
+                let policy = ProposalPolicy::from_json(&read_text(py, &path)?);
+                verifier = verifier.policy(policy.map_err(|error| coded(py, "LoadError", &error))?);
+            }
+            if let Some(age) = max_attestation_age {
+                verifier = verifier.max_attestation_age(seconds_or_text(age)?);
+            }
+            let built = verifier.build().map_err(|error| coded(py, "LoadError", &error))?;
+            Ok(Self(Arc::new(built)))
+        })
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "<Proposals>"
+    }
+}
+
+#[cfg(unix)]
+fn open_folder(py: Python<'_>, path: &Path) -> PyResult<Arc<EvidenceFolder>> {
+    EvidenceFolder::open(path).map(Arc::new).map_err(|error| coded(py, "LoadError", &error))
+}
+
+impl PyProposals {
+    /// Returns the settings of one session: attestations are used up in `spent`.
+    pub(crate) fn settings(&self, spent: Arc<dyn SpentTokens>) -> ProposalSettings {
+        ProposalSettings::new(Arc::clone(&self.0), spent)
     }
 }

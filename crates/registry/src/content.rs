@@ -118,6 +118,11 @@ pub enum ContentProblem {
     /// The schema of the arguments refers to a place outside of it.
     #[error("the arguments' schema refers to something outside of it")]
     SchemaReference,
+    /// The schema of the arguments uses a keyword that needs the cargo feature `schema`, which this program lacks.
+    #[error(
+        "the arguments' schema needs an evaluator that this program was built without (feature `schema`)"
+    )]
+    SchemaFeature,
     /// The schema of the arguments contains a pattern that is too long.
     #[error("the arguments' schema has a pattern of more than {max} bytes")]
     SchemaPattern {
@@ -171,6 +176,7 @@ impl ContentProblem {
             Self::Definition => "REGISTRY_DEFINITION",
             Self::Schema { .. } => "REGISTRY_SCHEMA",
             Self::SchemaReference => "REGISTRY_SCHEMA_REFERENCE",
+            Self::SchemaFeature => "REGISTRY_SCHEMA_FEATURE",
             Self::SchemaPattern { .. } => "REGISTRY_SCHEMA_PATTERN",
             Self::SchemaTooLarge { .. } => "REGISTRY_SCHEMA_TOO_LARGE",
             Self::KeyId => "REGISTRY_KEY_ID",

@@ -14,6 +14,7 @@
 mod agent_entry;
 mod approval_terms;
 mod args_error;
+#[cfg(feature = "schema")]
 mod args_json;
 mod claims;
 mod constraint;
@@ -23,6 +24,8 @@ mod cut;
 mod definition;
 mod draft;
 mod entry_index;
+#[cfg(feature = "schema")]
+mod evaluator;
 mod fields;
 mod finding;
 mod follow;
@@ -37,6 +40,8 @@ mod mark_file;
 mod name_table;
 mod names;
 mod negotiate;
+#[cfg(not(feature = "schema"))]
+mod no_evaluator;
 mod path_rule;
 mod place;
 mod plain_schema;
@@ -56,6 +61,7 @@ mod view;
 mod wire;
 
 #[cfg(test)]
+#[cfg(feature = "schema")]
 mod tests;
 
 pub use agent_entry::{AgentEntry, Capabilities, agent_fingerprint};

@@ -4,13 +4,22 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use countersign_canonical_json::{Kind, ValueRef};
-use jsonschema::Draft;
 use serde_json::{Map, Number, Value};
 
 use crate::name_table::NameTable;
 
 /// Up to this magnitude every integer is a double.
 const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;
+
+/// Drafts under which the keywords mean the same. why: earlier ones tell `1.0` from an integer.
+pub(crate) const DRAFTS: [&str; 6] = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-07/schema#",
+    "http://json-schema.org/draft-06/schema",
+    "http://json-schema.org/draft-06/schema#",
+];
 
 /// Keywords without effect on whether a value matches.
 const ANNOTATIONS: [&str; 8] =
@@ -79,11 +88,11 @@ const OBJECT: u8 = 64;
 const ANY: u8 = 127;
 
 impl PlainSchema {
-    /// Compiles a schema that the evaluator has accepted. `None` if it uses another keyword or draft.
-    pub(crate) fn compile(schema: &Value, draft: Draft) -> Option<Self> {
-        // why: earlier drafts tell `1.0` from an integer.
-        let known = matches!(draft, Draft::Draft6 | Draft::Draft7 | Draft::Draft201909 | Draft::Draft202012);
-        known.then(|| Self::compile_part(schema, true)).flatten()
+    /// Compiles a schema. `None` if it uses another keyword or draft.
+    pub(crate) fn compile(schema: &Value) -> Option<Self> {
+        let draft = schema.get("$schema").map(Value::as_str);
+        let is_known = draft.is_none_or(|draft| draft.is_some_and(|draft| DRAFTS.contains(&draft)));
+        is_known.then(|| Self::compile_part(schema, true)).flatten()
     }
 
     /// Recursion is safe: the levels of the schema were checked.

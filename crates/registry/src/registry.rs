@@ -6,14 +6,15 @@ use arc_swap::ArcSwap;
 use countersign_core::{AgentId, Millis, Timestamp};
 use countersign_keys::dsse::Envelope;
 use countersign_keys::trusted::read_trusted;
-use countersign_keys::{TrustRoot, VerifyingKey};
+use countersign_keys::{SigningKey, TrustRoot, VerifyingKey};
 use parking_lot::Mutex;
 
 use crate::agent_entry::AgentEntry;
 use crate::contract::SessionContract;
+use crate::draft::{DraftError, RegistryDraft};
 use crate::follow::{LoadAttempt, RefreshError, RegistryFile};
 use crate::load::{LoadOptions, MAX_TRIES, RegistryError, accept};
-use crate::mark::{HighWaterStore, MarkError};
+use crate::mark::{HighWaterStore, MarkError, MemoryHighWater};
 use crate::negotiate::{NegotiateError, NegotiationRequest};
 use crate::snapshot::RegistrySnapshot;
 use crate::view::{BorrowedView, PendingRegistry, RegistryView};
@@ -31,7 +32,12 @@ pub struct CapabilityRegistry {
     /// Lock of the final swap of view or root. Lock order: the attempt of a followed file, then this one.
     turn: Mutex<()>,
     file: OnceLock<RegistryFile>,
+    /// No operator signed it.
+    is_dev: bool,
 }
+
+/// Lifetime of a registry for development.
+const DEV_LIFETIME: Millis = Millis::from_secs(30 * 24 * 60 * 60);
 
 impl CapabilityRegistry {
     /// Verifies a signed registry and starts with it.
@@ -58,7 +64,33 @@ impl CapabilityRegistry {
             root: ArcSwap::from_pointee(root.clone()),
             turn: Mutex::new(()),
             file: OnceLock::new(),
+            is_dev: false,
         })
+    }
+
+    /// Starts with a draft that no operator has signed, for development. The signing key is known to everyone, the mark is in
+    /// memory, and the registry is valid for 30 days. The record of each session under it says `dev`.
+    ///
+    /// # Errors
+    /// [`RegistryError`] if the draft would not be loaded.
+    pub fn dangerous_dev(draft: &RegistryDraft, now: Timestamp) -> Result<Self, RegistryError> {
+        let key = SigningKey::from_seed([0; 32]);
+        let expires = now.saturating_add(DEV_LIFETIME);
+        let signed = draft.sign(now, expires, &[&key]).map_err(|error| match error {
+            DraftError::Json(error) => RegistryError::Json(error),
+            DraftError::Content(error) => error.into(),
+        })?;
+        let root = TrustRoot::new(1, 1, [key.verifying_key()]).map_err(RegistryError::Root)?;
+        let bytes = signed.to_json().into_bytes();
+        let marks = Arc::new(MemoryHighWater::new());
+        let loaded = Self::load(&bytes, &root, marks, LoadOptions::default(), now)?;
+        Ok(Self { is_dev: true, ..loaded })
+    }
+
+    /// Returns `true` if no operator signed the registry ([`dangerous_dev`](Self::dangerous_dev)).
+    #[must_use]
+    pub const fn is_dev(&self) -> bool {
+        self.is_dev
     }
 
     /// Verifies another signed registry and puts it into force. Returns its version.

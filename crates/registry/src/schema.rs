@@ -3,15 +3,16 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read};
-use jsonschema::error::ValidationErrorKind;
-use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::args_error::ArgsError;
-use crate::args_json::{ArgsJson, ArgsNode};
 use crate::content::{ContentError, ContentProblem};
+#[cfg(feature = "schema")]
+use crate::evaluator::Evaluator;
 use crate::fields::canonical;
+#[cfg(not(feature = "schema"))]
+use crate::no_evaluator::PlainEvaluator as Evaluator;
 use crate::place::ArgPlace;
 use crate::plain_schema::PlainSchema;
 use crate::schema_bounds::{Expansion, check_expansion};
@@ -19,9 +20,6 @@ use crate::schema_graph::MAX_LEVELS;
 
 /// Longest pattern in a schema, in bytes.
 const MAX_PATTERN_BYTES: usize = 1_024;
-
-/// Most memory of one compiled pattern, and of one pattern's cache, in bytes.
-const MAX_REGEX_BYTES: usize = 1 << 20;
 
 /// Most memory of the errors of one call, in bytes, by an estimate made before they are collected.
 const MAX_ERROR_BYTES: usize = 8 << 20;
@@ -59,16 +57,12 @@ const VALUES: [&str; 4] = ["const", "enum", "default", "examples"];
 /// Draft 2020-12 unless `$schema` names another one. Nothing is fetched: a reference that leads out of the schema is
 /// an error. Patterns run on a linear-time engine, so look-around and back-references do not compile. A known
 /// `format` is checked under every draft. A schema that is small to read and very large to evaluate is refused.
-///
-/// why: `is_valid` is the only mode of the evaluator that caches results. Under a schema that leads back to itself
-/// every other mode doubles time and memory with each level of the arguments. So the place of a mismatch is searched
-/// only under schemas without recursion, and only in small arguments.
 #[derive(Clone)]
 pub(crate) struct ArgsSchema {
     source: Arc<Value>,
     /// Canonical JSON of the source.
     canonical: Arc<str>,
-    compiled: Arc<Validator<ArgsJson>>,
+    compiled: Arc<Evaluator>,
     /// Decides as `compiled` does, if the schema has this form.
     plain: Option<Arc<PlainSchema>>,
     size: Expansion,
@@ -106,24 +100,13 @@ impl ArgsSchema {
         }
         let size = check_expansion(&source)?;
         check_patterns(&source)?;
-        let patterns = PatternOptions::regex().size_limit(MAX_REGEX_BYTES).dfa_size_limit(MAX_REGEX_BYTES);
-        // why: stated here too, since another crate of the build could enable the crate's features.
-        let compiled = jsonschema::options_for::<ArgsJson>()
-            .offline()
-            .with_pattern_options(patterns)
-            .should_validate_formats(true)
-            .build(&source)
-            .map_err(|error| ContentError::new("", compile_problem(&error)))?;
-        // why: an empty or unknown `$schema` leaves open which keywords apply.
-        if compiled.draft() == Draft::Unknown {
-            return Err(ContentError::new("/$schema", ContentProblem::SchemaReference));
-        }
-        let plain = PlainSchema::compile(&source, compiled.draft()).map(Arc::new);
+        let compiled = Evaluator::compile(&source)?;
+        let plain = PlainSchema::compile(&source).map(Arc::new);
         let (canonical, compiled) = (canonical(&source)?.as_str().into(), Arc::new(compiled));
         Ok(Self { source: Arc::new(source), canonical, compiled, plain, size })
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, feature = "schema"))]
     pub(crate) const fn is_plain(&self) -> bool {
         self.plain.is_some()
     }
@@ -152,8 +135,7 @@ impl ArgsSchema {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
-        let draft = self.compiled.draft();
-        formats.retain(|format| !is_checked(format, draft));
+        formats.retain(|format| !self.compiled.checks_format(format));
         formats
     }
 
@@ -167,23 +149,19 @@ impl ArgsSchema {
         if self.fits(value) {
             return Ok(());
         }
-        if self.size.leads_back {
+        if self.size.leads_back || !Evaluator::NAMES_PLACES {
             return if self.fits_filled(value, open) { Ok(()) } else { Err(ArgsError::somewhere()) };
         }
         if !self.can_name(value) {
             return Err(ArgsError::somewhere());
         }
-        let counts = |error: &ValidationError<'_>| {
-            let (at, keyword) = (error.instance_path().as_str(), error.kind().keyword());
+        let counts = |at: &str, keyword: &str| {
             !open.iter().any(|place| {
                 is_within(at, place.as_str())
                     || (is_within(place.as_str(), at) && LOOKS_INSIDE.contains(&keyword))
             })
         };
-        match self.compiled.iter_errors(ArgsNode::Value(value)).find(counts) {
-            Some(error) => Err(named(&error)),
-            None => Ok(()),
-        }
+        self.compiled.first_error_where(value, counts).map_or(Ok(()), Err)
     }
 
     /// Checks arguments. The error states the place and the keyword, never the value. If finding them would cost too
@@ -199,11 +177,7 @@ impl ArgsSchema {
         if !self.can_name(value) {
             return Err(ArgsError::somewhere());
         }
-        Err(self
-            .compiled
-            .validate(ArgsNode::Value(value))
-            .err()
-            .map_or_else(ArgsError::somewhere, |error| named(&error)))
+        Err(self.compiled.first_error(value))
     }
 
     fn fits(&self, value: ValueRef<'_>) -> bool {
@@ -214,8 +188,7 @@ impl ArgsSchema {
     }
 
     fn evaluates(&self, value: ValueRef<'_>) -> bool {
-        (!self.size.leads_back || self.is_bounded(value, MAX_STEPS))
-            && self.compiled.is_valid(ArgsNode::Value(value))
+        (!self.size.leads_back || self.is_bounded(value, MAX_STEPS)) && self.compiled.is_valid(value)
     }
 
     /// Returns whether evaluating a recursive schema on these arguments stays within bounds. why: the evaluator
@@ -316,10 +289,6 @@ impl ErrorBudget {
     }
 }
 
-fn named(error: &ValidationError<'_>) -> ArgsError {
-    ArgsError::schema(error.instance_path().as_str(), error.kind().keyword())
-}
-
 impl fmt::Debug for ArgsSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ArgsSchema").field(&self.source).finish()
@@ -332,27 +301,9 @@ impl PartialEq for ArgsSchema {
     }
 }
 
-/// Returns whether the evaluator checks a format under a draft. It can be set to refuse unknown formats.
-fn is_checked(format: &str, draft: Draft) -> bool {
-    // why: the default type would compile the whole evaluator a second time into this crate.
-    let options =
-        jsonschema::options_for::<ArgsJson>().offline().with_draft(draft).should_validate_formats(true);
-    options.should_ignore_unknown_formats(false).build(&serde_json::json!({ "format": format })).is_ok()
-}
-
 /// Returns whether a JSON Pointer equals another one or continues it.
 fn is_within(pointer: &str, other: &str) -> bool {
     pointer.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn compile_problem(error: &ValidationError<'_>) -> ContentProblem {
-    if matches!(error.kind(), ValidationErrorKind::Referencing(_)) {
-        return ContentProblem::SchemaReference;
-    }
-    ContentProblem::Schema {
-        keyword: error.kind().keyword().to_owned(),
-        at: countersign_core::escape_hidden(error.instance_path().as_str()),
-    }
 }
 
 /// Refuses long patterns in any object. Recursion is safe: the levels of the schema were checked.

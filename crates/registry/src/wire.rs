@@ -34,11 +34,21 @@ pub const fn draft_schema() -> &'static str {
     include_str!("draft.schema.json")
 }
 
-/// JSON form of a draft, or of a signed payload, which has two times as well.
+fn current_format() -> String {
+    FORMAT.to_owned()
+}
+
+const fn first_version() -> u64 {
+    1
+}
+
+/// JSON form of a draft, or of a signed payload, which has two times as well, and always a format and a version.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WireRegistry {
+    #[serde(default = "current_format")]
     pub(crate) format: String,
+    #[serde(default = "first_version")]
     pub(crate) version: u64,
     pub(crate) agents: Vec<AgentFields>,
     pub(crate) tools: Vec<ToolEntryBuilder>,
@@ -53,8 +63,17 @@ pub(crate) struct WireRegistry {
 }
 
 impl WireRegistry {
-    /// Reads the form only. The format is checked first, so that a later format is not reported as malformed.
+    /// Reads the form of a signed payload.
     pub(crate) fn read(value: ValueRef<'_>) -> Result<Self, ContentError> {
+        if let Some(missing) = ["format", "version"].into_iter().find(|name| value.get(name).is_none()) {
+            let problem = ContentProblem::Shape(format!("missing field `{missing}`"));
+            return Err(ContentError::new("", problem));
+        }
+        Self::read_draft(value)
+    }
+
+    /// Reads the form only. The format is checked first, so that a later format is not reported as malformed.
+    fn read_draft(value: ValueRef<'_>) -> Result<Self, ContentError> {
         let format = value.get("format").and_then(ValueRef::as_str);
         if format.is_some_and(|format| format != FORMAT) {
             return Err(ContentError::new("/format", ContentProblem::Format));
@@ -117,13 +136,14 @@ impl RegistryContent {
 }
 
 impl RegistryDraft {
-    /// Reads a draft in the format of [`draft_schema`].
+    /// Reads a draft in the format of [`draft_schema`]. Without a `version`, it is 1; a registry that was loaded before
+    /// at a higher one is refused wherever it is loaded.
     ///
     /// # Errors
     /// [`DraftError`] when it is not strict JSON of at most 16 MiB, or its content may not be signed.
     pub fn from_json(json: &[u8]) -> Result<Self, DraftError> {
         let canonical = read(json, Recipe::Jcs1, &json_limits()).map_err(DraftError::Json)?;
-        let wire = WireRegistry::read(canonical.value())?;
+        let wire = WireRegistry::read_draft(canonical.value())?;
         if wire.issued.is_some() || wire.expires.is_some() {
             let problem = ContentProblem::Shape("`issued` and `expires` are set at signing".to_owned());
             return Err(ContentError::new("", problem).into());

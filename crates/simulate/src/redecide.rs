@@ -70,6 +70,7 @@ impl<'a> Redecision<'a> {
                 GateStep::Limits => reservation = Ok(self.place(living?.1, rules?)?),
                 GateStep::Goal => self.pinned_goal(rules?)?,
                 GateStep::Plan => self.next_step(rules?)?,
+                GateStep::CallId => self.unused_id()?,
                 GateStep::Approval => self.approved(rules?)?,
                 GateStep::Evidence => self.backed(rules?, reservation.as_mut().map_err(|end| *end)?)?,
                 GateStep::HostChecks => self.host_checks(rules?)?,
@@ -459,6 +460,18 @@ impl<'a> Redecision<'a> {
             RecordedStep::Passed | RecordedStep::Refused(_) | RecordedStep::NotAsked => {
                 Err(End::Unknown(Missing::Checks))
             }
+        }
+    }
+
+    /// Before step 7. Ids that have run are in a store, and a call that the other registry refuses has not used up its id.
+    fn unused_id(&mut self) -> Result<(), End> {
+        if self.refused != Some(RejectionCode::CallIdReused) {
+            return Ok(());
+        }
+        if self.session.history == CallHistory::AsRecorded {
+            self.stands(GateStep::CallId, Missing::Store)
+        } else {
+            Err(End::Unknown(Missing::Store))
         }
     }
 

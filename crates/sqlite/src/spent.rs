@@ -14,18 +14,7 @@ impl SpentTokens for SqliteStore {
         spent.unwrap_or_else(|trouble| Err(SpendError::Unavailable(Box::new(trouble))))
     }
 
-    fn store_id(&self) -> Option<StoreId> {
-        Some(self.id().clone())
-    }
-}
-
-impl SqliteStore {
-    /// Returns the result that [`spend`](SpentTokens::spend) would return now, and spends nothing. Another caller may
-    /// spend the ticket right after: only `spend` decides.
-    ///
-    /// # Errors
-    /// [`SpendError`], as `spend`.
-    pub fn can_spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
+    fn can_spend(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
         self.check_issued(ticket, now)?;
         let found = self.read(|db| {
             let is_spent = "SELECT EXISTS (SELECT 1 FROM spent WHERE id = ?1)";
@@ -36,6 +25,12 @@ impl SqliteStore {
         if is_spent { Err(SpendError::Spent) } else { check_kept(ticket, horizon, sql_time(now)) }
     }
 
+    fn store_id(&self) -> Option<StoreId> {
+        Some(self.id().clone())
+    }
+}
+
+impl SqliteStore {
     fn check_issued(&self, ticket: &Ticket, now: Timestamp) -> Result<(), SpendError> {
         match self.created().filter(|created| ticket.issued < *created) {
             Some(created) if created > now => Err(SpendError::ClockAhead),

@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 
 use countersign_audit_log::{AuditSink, ClaimsRecord, Record};
 use countersign_committed_plan::OnBreach;
-use countersign_core::{Clock, Digest, Millis, Principal, Timestamp, ToolId};
+use countersign_core::{Clock, Digest, Millis, Principal, SpentTokens, Timestamp, ToolId};
 use countersign_pinned_ask::PinnedAsk;
 use countersign_registry::{AgentClaims, CapabilityRegistry, SessionContract};
 
@@ -81,6 +81,7 @@ pub struct ToolGateBuilder {
     pub(crate) claims: Option<AgentClaims>,
     pub(crate) recorded: RecordedFields,
     pub(crate) refused_calls: RefusalRate,
+    pub(crate) call_ids: Option<Arc<dyn SpentTokens>>,
 }
 
 impl std::fmt::Debug for ToolGateBuilder {
@@ -119,6 +120,7 @@ impl ToolGate {
             claims: None,
             recorded: RecordedFields::new(),
             refused_calls: RefusalRate::CALLS,
+            call_ids: None,
         }
     }
 }
@@ -234,6 +236,17 @@ impl ToolGateBuilder {
         self
     }
 
+    /// Runs each call id once in the session (`CALL_ID_REUSED`): not again, and not with another tool or other arguments
+    /// than it was first seen with. An id that ran is kept in `store` until 24 h after the contract's end, so it holds for
+    /// every process that opens the session with this store, and so does one that was refused at its last look. The first
+    /// calls of 1,024 ids are remembered in this gate alone. The id is looked up before a person is asked.
+    ///
+    /// For a host whose framework repeats calls. Each accepted call then costs a spend in the store.
+    pub fn call_ids_once(mut self, store: Arc<dyn SpentTokens>) -> Self {
+        self.call_ids = Some(store);
+        self
+    }
+
     /// Opens the gate after the session is recorded.
     ///
     /// # Errors
@@ -259,7 +272,7 @@ impl ToolGateBuilder {
             on_breach: self.on_breach,
             holding: self.holding,
             observe_until: self.observe_until,
-            checks: self.checks,
+            checks: self.checks.into_boxed_slice(),
             limits: self.limits,
             recorded: self.recorded,
             origin: OnceLock::new(),
@@ -275,7 +288,7 @@ impl ToolGateBuilder {
         let opened = &in_force.contract;
         let rows = Rows::new(stats, opened, Arc::clone(&sink), clock, self.refused_calls, now);
         let recorder = GateRecorder::new(sink, rows, terms.limits.recent_records);
-        let progress = GateProgress::new(self.clock, now, in_force, self.definitions);
+        let progress = GateProgress::new(self.clock, now, in_force, self.definitions, self.call_ids);
         let gate = ToolGate::from_parts(GateParts { terms, progress, recorder });
         if let Some(offered) = self.plan {
             gate.start(offered)?;

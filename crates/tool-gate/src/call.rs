@@ -31,6 +31,7 @@ pub struct ToolCall<'a> {
     pub(crate) denied: Option<CallDenial<'a>>,
     pub(crate) trace: Option<&'a str>,
     pub(crate) edited_from: Option<&'a Digest>,
+    pub(crate) is_again: bool,
 }
 
 /// Approval tokens of a call. Most calls have one at most, which needs no list.
@@ -187,6 +188,7 @@ impl<'a> ToolCall<'a> {
             denied: None,
             trace: None,
             edited_from: None,
+            is_again: false,
         }
     }
 
@@ -213,6 +215,15 @@ impl<'a> ToolCall<'a> {
     #[must_use]
     pub const fn proposal(mut self, json: &'a [u8]) -> Self {
         self.proposal = Some(json);
+        self
+    }
+
+    /// Says that the call's tool paused from inside and runs once more under the same id, which a gate that
+    /// [runs each id once](crate::ToolGateBuilder::call_ids_once) would refuse. Tool and arguments must be the same as long as
+    /// the gate remembers them.
+    #[must_use]
+    pub const fn runs_again(mut self, is_again: bool) -> Self {
+        self.is_again = is_again;
         self
     }
 

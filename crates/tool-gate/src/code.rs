@@ -153,6 +153,10 @@ codes! {
     /// The plan was halted before, by a call that was not its next one or by the host.
     6 PlanHalted "PLAN_HALTED", Never,
         "the plan is halted", Some("a new session with a new plan");
+    /// The gate runs each id once in a session, and this one has run, or was seen before with another tool or other
+    /// arguments.
+    7 CallIdReused "CALL_ID_REUSED", AfterChange,
+        "the call's id was used before", Some("a new id for a new call");
     /// The tool requires an approval of this call (or of the plan that it is a step of), and the call has none.
     7 ApprovalRequired "APPROVAL_REQUIRED", AfterApproval,
         "a person must approve this call", Some("an approval of exactly this call");

@@ -10,6 +10,7 @@ use countersign_core::{CallFacts, ClockError, Digest, ImpactClass, Timestamp, To
 use countersign_registry::{Limits, RegistryView, SessionContract, ToolRules};
 
 use crate::call::ToolCall;
+use crate::call_ids::IdUse;
 use crate::code::RejectionCode;
 use crate::findings::Findings;
 use crate::observed::{self, overlook};
@@ -99,6 +100,9 @@ pub(crate) fn decide<'g>(
         terms.call_facts(names.call_id, tool, args.digest(), definition, plan, view.snapshot().version());
     let proposal = call.proposal.or(reserved_proposal.as_deref().map(str::as_bytes));
     let subject = Subject { facts: &facts, args: &args, rules, step: step.as_ref(), proposal };
+    let ids = progress.call_ids.as_deref();
+    let id = IdUse::new(ids, &facts, call, &in_force.contract, now);
+    steps.take(GateStep::CallId, id.check())?;
     let approval = check_approval(deciding, &subject);
     let approval = overlook(&mut deciding.findings.observed, call, approval, None)
         .map_err(|refusal| add_proposal(refusal, deciding, &subject, &mut reservation, clock));
@@ -113,6 +117,8 @@ pub(crate) fn decide<'g>(
     let has_waited = backing.proposal.is_some() || !terms.checks.is_empty();
     let time = if has_waited { None } else { Some(now) };
     let spent = spend(clock, time, backing.proposal, approval, deciding.findings);
+    // why: last, so that of two tries of one id, the one that loses its approval leaves the id to the other.
+    let spent = spent.and_then(|spent| id.spend().map(|()| spent));
     let (proposal, approval) = steps.take(GateStep::Spend, spent)?;
     let basis = CallBasis {
         version: view.snapshot().version(),
@@ -125,7 +131,8 @@ pub(crate) fn decide<'g>(
             in_force.contract.expires(),
         ),
     };
-    let has_waited = has_waited || approval.is_some() || recorder.rows.stats.store().is_some();
+    let has_waited =
+        has_waited || approval.is_some() || ids.is_some() || recorder.rows.stats.store().is_some();
     let before = FirstLook { in_force: &in_force, view: &view, now, rules, has_waited };
     steps.take(GateStep::LastLook, last_look(gate, &facts.tool, &basis, &before, deciding.findings))?;
     steps.end()?;

@@ -158,6 +158,13 @@ impl ToolGate {
         self.parts.refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
     }
 
+    /// Refuses a call whose id a framework has seen before with another call, or whose first try still runs
+    /// (`CALL_ID_REUSED`). It is recorded and counted like any other.
+    #[must_use]
+    pub fn refuse_reused(&self, call_id: &str, name: &str, reason: &str) -> Rejection {
+        self.parts.refuse_unseen(call_id, name, RejectionCode::CallIdReused, reason)
+    }
+
     /// Refuses a call that a gateway did not read because it exceeds a limit. It is recorded and counted like any
     /// other.
     #[must_use]
@@ -233,6 +240,12 @@ impl ToolGate {
     #[must_use]
     pub fn principal(&self) -> &Principal {
         &self.parts.terms.principal
+    }
+
+    /// Returns whether the gate judges action proposals ([`ToolGateBuilder::proposals`](crate::ToolGateBuilder::proposals)).
+    #[must_use]
+    pub fn takes_proposals(&self) -> bool {
+        self.parts.terms.proposals.is_some()
     }
 
     /// Returns this session's counts.

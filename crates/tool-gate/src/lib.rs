@@ -17,6 +17,7 @@ mod builder;
 mod call;
 mod call_approvals;
 mod call_desk;
+mod call_ids;
 mod code;
 mod conduct;
 mod counts;

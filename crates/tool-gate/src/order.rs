@@ -10,7 +10,7 @@ use crate::rejection::Refusal;
 /// ```
 /// use countersign_tool_gate::GateStep;
 /// let numbers: Vec<u8> = GateStep::ALL.iter().map(|step| step.number()).collect();
-/// assert_eq!(numbers, [0, 1, 2, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1]);
+/// assert_eq!(numbers, [0, 1, 2, 0, 2, 3, 4, 5, 6, 7, 7, 8, 9, 10, 1]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "a new step has to break every match")]
@@ -33,13 +33,15 @@ pub enum GateStep {
     Goal,
     /// The call is the next step of the plan.
     Plan,
+    /// The call's id has not run, if the gate runs each id once.
+    CallId,
     /// A person approved exactly this call.
     Approval,
     /// Evidence backs the proposal.
     Evidence,
     /// The host's own checks agree.
     HostChecks,
-    /// Evidence and approval are unspent, and now spent.
+    /// Evidence, approval and id are unspent, and now spent.
     Spend,
     /// Session, agent, tool and definition still stand.
     LastLook,
@@ -47,7 +49,7 @@ pub enum GateStep {
 
 impl GateStep {
     /// Every step, in the order in which the gate takes them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Ids,
         Self::Agent,
         Self::Tool,
@@ -57,6 +59,7 @@ impl GateStep {
         Self::Limits,
         Self::Goal,
         Self::Plan,
+        Self::CallId,
         Self::Approval,
         Self::Evidence,
         Self::HostChecks,
@@ -76,7 +79,7 @@ impl GateStep {
             Self::Limits => 4,
             Self::Goal => 5,
             Self::Plan => 6,
-            Self::Approval => 7,
+            Self::CallId | Self::Approval => 7,
             Self::Evidence => 8,
             Self::HostChecks => 9,
             Self::Spend => 10,

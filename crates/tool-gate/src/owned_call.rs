@@ -25,6 +25,7 @@ pub struct OwnedToolCall {
     request_id: Option<Box<str>>,
     plan_step: Option<u64>,
     trace: Option<Box<str>>,
+    is_again: bool,
 }
 
 impl OwnedToolCall {
@@ -42,6 +43,7 @@ impl OwnedToolCall {
             request_id: None,
             plan_step: None,
             trace: None,
+            is_again: false,
         }
     }
 
@@ -94,6 +96,12 @@ impl OwnedToolCall {
         Self { trace: Some(traceparent.into()), ..self }
     }
 
+    /// Says that the call's tool paused from inside and runs once more ([`ToolCall::runs_again`]).
+    #[must_use]
+    pub fn runs_again(self, is_again: bool) -> Self {
+        Self { is_again, ..self }
+    }
+
     /// Returns the call's id.
     #[must_use]
     pub fn call_id(&self) -> &str {
@@ -118,6 +126,7 @@ impl OwnedToolCall {
         call.request_id = self.request_id.as_deref();
         call.plan_step = self.plan_step;
         call.trace = self.trace.as_deref();
+        call.is_again = self.is_again;
         self.approvals.iter().fold(call, |call, token| call.approval(token))
     }
 }

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
-use countersign_core::{Clock, ClockError, Digest, Timestamp, ToolId};
+use countersign_core::{Clock, ClockError, Digest, SpentTokens, Timestamp, ToolId};
 use parking_lot::{Mutex, RwLock};
 
+use crate::call_ids::CallIds;
 use crate::plan::RunningPlan;
 use crate::steps::args::Usage;
 use crate::terms::InForce;
@@ -27,6 +28,8 @@ pub(crate) struct GateProgress {
     /// Held while a plan is started or amended.
     pub(crate) changing_plan: Mutex<()>,
     next_call: AtomicU64,
+    /// Set if each id runs once.
+    pub(crate) call_ids: Option<Box<CallIds>>,
 }
 
 /// The host's clock, never earlier than the latest time seen: a clock that runs back extends no lifetime.
@@ -72,6 +75,7 @@ impl GateProgress {
         now: Timestamp,
         in_force: InForce,
         mut definitions: BTreeMap<ToolId, Digest>,
+        call_ids: Option<Arc<dyn SpentTokens>>,
     ) -> Self {
         definitions.retain(|tool, _| in_force.contract.discloses(tool));
         Self {
@@ -83,6 +87,7 @@ impl GateProgress {
             plan: OnceLock::new(),
             changing_plan: Mutex::new(()),
             next_call: AtomicU64::new(1),
+            call_ids: call_ids.map(|store| Box::new(CallIds::new(store))),
         }
     }
 

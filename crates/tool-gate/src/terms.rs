@@ -29,7 +29,8 @@ pub(crate) struct GateTerms {
     pub(crate) holding: Option<Millis>,
     /// End of observe mode.
     pub(crate) observe_until: Option<Timestamp>,
-    pub(crate) checks: Vec<(String, Box<dyn UserCheck>)>,
+    /// A slice, as it has no room to grow and a session is to be small.
+    pub(crate) checks: Box<[(String, Box<dyn UserCheck>)]>,
     pub(crate) limits: GateLimits,
     pub(crate) recorded: RecordedFields,
     /// Made at the first decision.
@@ -142,6 +143,7 @@ impl GateTerms {
         record.narrowed = view.snapshot().version() == contract.registry_version()
             && listed.is_some_and(|listed| listed != contract.tools());
         record.ask = self.goal;
+        record.dev = self.registry.is_dev();
         record.observe_until = self.observe_until.filter(|until| now < *until);
         let (approvals, proposals) = (self.approvals.as_ref(), self.proposals.as_ref());
         let stores = [approvals.map(|it| &it.spent), proposals.map(|it| &it.spent)];

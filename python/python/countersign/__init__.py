@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from ._errors import AnswerError, ApprovalRequired, LoadError, Rejected, RequestError, SessionError
-from ._native import ApprovalRequest, Approvals, Call, Countersign, Gate, Log, digest, settle
+from ._native import ApprovalRequest, Approvals, Call, Countersign, Gate, Log, Proposals, digest, settle
 from ._tools import tools_json
 
 if _TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "Gate",
     "LoadError",
     "Log",
+    "Proposals",
     "Rejected",
     "RequestError",
     "SessionError",

@@ -11,19 +11,49 @@ if TYPE_CHECKING:
 class Rejected(Exception):
     """The gate refused a call; the tool did not run. Its text is the code and one fixed sentence, without arguments."""
 
-    def __init__(
-        self, code: str, message: str, retry: str, unlock: str | None, call_id: str, sequence: int | None
-    ) -> None:
-        super().__init__(code, message, retry, unlock, call_id, sequence)
-        self.code: str = code
-        self.message: str = message
-        self.retry: str = retry
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, code: str, message: str, retry: str, unlock: str | None, call_id: str, sequence: int | None
+        ) -> None: ...
+
+    # why: each value is one of the arguments of the exception, which is then made without any code of Python.
+
+    @property
+    def code(self) -> str:
+        """The stable code."""
+        code: str = self.args[0]
+        return code
+
+    @property
+    def message(self) -> str:
+        """One fixed sentence for the agent."""
+        message: str = self.args[1]
+        return message
+
+    @property
+    def retry(self) -> str:
         """`never`, `after_change` or `after_approval`."""
-        self.unlock: str | None = unlock
+        retry: str = self.args[2]
+        return retry
+
+    @property
+    def unlock(self) -> str | None:
         """What would unlock the call."""
-        self.call_id: str = call_id
-        self.sequence: int | None = sequence
+        unlock: str | None = self.args[3]
+        return unlock
+
+    @property
+    def call_id(self) -> str:
+        """The call's id as it came."""
+        call_id: str = self.args[4]
+        return call_id
+
+    @property
+    def sequence(self) -> int | None:
         """Number of the decision in the record; `None` if it is counted in a sum."""
+        sequence: int | None = self.args[5]
+        return sequence
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
@@ -35,22 +65,24 @@ class Rejected(Exception):
 class ApprovalRequired(Rejected):
     """Only a person's approval is missing."""
 
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        retry: str,
-        unlock: str | None,
-        call_id: str,
-        sequence: int | None,
-        request: ApprovalRequest,
-    ) -> None:
-        super().__init__(code, message, retry, unlock, call_id, sequence)
-        self.request: ApprovalRequest = request
-        """For the person who is asked, never for the agent."""
+    if TYPE_CHECKING:
 
-    def __reduce__(self) -> tuple[type[ApprovalRequired], tuple[object, ...]]:
-        return type(self), (*self.args, self.request)
+        def __init__(
+            self,
+            code: str,
+            message: str,
+            retry: str,
+            unlock: str | None,
+            call_id: str,
+            sequence: int | None,
+            request: ApprovalRequest,
+        ) -> None: ...
+
+    @property
+    def request(self) -> ApprovalRequest:
+        """For the person who is asked, never for the agent."""
+        request: ApprovalRequest = self.args[6]
+        return request
 
 
 class _Coded(Exception):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, final
 
 from ._errors import Rejected
 
-__all__ = ["ApprovalRequest", "Approvals", "Call", "Countersign", "Gate", "Log", "digest", "settle", "testing_gate"]
+__all__ = ["ApprovalRequest", "Approvals", "Call", "Countersign", "Gate", "Log", "Proposals", "digest", "settle", "testing_gate", "testing_rust_calls"]
 
 _T = TypeVar("_T")
 _Path = str | PathLike[str]
@@ -22,8 +22,11 @@ def testing_gate(
     session: str,
     principal: str,
     goal: str | None = None,
+    proposals: Proposals | None = None,
+    checks: Mapping[str, Callable[[str, dict[str, Any]], str | bool | None]] | None = None,
     fault: str | None = None,
 ) -> Gate: ...
+def testing_rust_calls(gate: Gate, prefix: str, name: str, args: bytes, count: int) -> None: ...
 @final
 class Countersign:
     @staticmethod
@@ -37,6 +40,7 @@ class Countersign:
         goal: str | None = None,
         record: Log,
         approvals: Approvals | None = None,
+        proposals: Proposals | None = None,
         checks: Mapping[str, Callable[[str, dict[str, Any]], str | bool | None]] | None = None,
     ) -> Gate: ...
 
@@ -48,6 +52,19 @@ class Log:
 @final
 class Approvals:
     def __new__(cls, *, key: _Path, store: _Path, audience: str) -> Approvals: ...
+
+@final
+class Proposals:
+    def __new__(
+        cls,
+        *,
+        audience: str,
+        keys: _Path | None = None,
+        folder: _Path | None = None,
+        policy: _Path | None = None,
+        profile: str = "strict",
+        max_attestation_age: float | str | None = None,
+    ) -> Proposals: ...
 
 @final
 class ApprovalRequest:
@@ -109,6 +126,7 @@ class Gate:
         ask: str | None = None,
         approval: str | Sequence[str] | None = None,
         proposal: _Args | None = None,
+        rerun: bool = False,
     ) -> Call: ...
     def acheck(
         self,
@@ -119,12 +137,16 @@ class Gate:
         ask: str | None = None,
         approval: str | Sequence[str] | None = None,
         proposal: _Args | None = None,
+        rerun: bool = False,
     ) -> Awaitable[Call]: ...
+    def _refuse(self, call_id: str, name: str, reason: str, *, is_reused: bool) -> Rejected: ...
     def approve(self, request: ApprovalRequest, operator: str, ttl: float | str) -> str: ...
     def deny(self, request: ApprovalRequest, person: str) -> Rejected: ...
     def present(self, token: str) -> None: ...
     def observe(self, raw: _Args) -> Rejected | None: ...
     def acceptance_rate(self) -> float | None: ...
+    @property
+    def takes_proposals(self) -> bool: ...
     def attempted_undisclosed(self) -> int: ...
     def decisions(self) -> list[dict[str, Any]]: ...
     def note_definition(self, server: str, definition: _Args) -> None: ...

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from ._native import Gate, testing_gate
+from ._native import Gate, Proposals, testing_gate
 
 SERVER = "test"
 
@@ -19,10 +20,14 @@ def gate(
     principal: str = "ada@example.com",
     goal: str | None = "Answer ticket T-1001",
     schemas: dict[str, Any] | None = None,
+    impacts: dict[str, str] | None = None,
+    proposals: Proposals | None = None,
+    checks: dict[str, Callable[[str, dict[str, Any]], str | bool | None]] | None = None,
 ) -> Gate:
     """Opens a gate that allows the tools of `allow`, and those of `approve` with an approval; all are of the server `test`.
 
-    `schemas` has the schema of arguments by tool; any object passes without one. With `fault="check"`, a check panics inside
+    `schemas` has the schema of arguments by tool; any object passes without one. `impacts` has the impact of tools that are not
+    `read`, or `write` with an approval. With `fault="check"`, a check panics inside
     the gate: each call is refused.
     """
     needed = dict.fromkeys(allow, "not_required") | dict.fromkeys(approve, "required")
@@ -32,7 +37,7 @@ def gate(
         {
             "server": SERVER,
             "name": name,
-            "impact": "read" if approval == "not_required" else "write",
+            "impact": (impacts or {}).get(name, "read" if approval == "not_required" else "write"),
             "approval": approval,
             "args_schema": (schemas or {}).get(name, {"type": "object"}),
         }
@@ -54,5 +59,12 @@ def gate(
         "revoked": {"agents": [], "keys": [], "snapshots": []},
     }
     return testing_gate(
-        json.dumps(draft), "test-bot", session=session, principal=principal, goal=goal, fault=fault
+        json.dumps(draft),
+        "test-bot",
+        session=session,
+        principal=principal,
+        goal=goal,
+        proposals=proposals,
+        checks=checks,
+        fault=fault,
     )

@@ -17,7 +17,7 @@ pytest.importorskip("claude_agent_sdk")
 from claude_agent_sdk import ClaudeAgentOptions, create_sdk_mcp_server, query, tool
 
 from countersign.adapters.claude import gate_hooks, gated_tools, tools_json
-from countersign.testing import gate as testing_gate
+from countersign.testing import gate as memory_gate
 
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
 
@@ -98,13 +98,14 @@ class Host:
 
         return [refund]
 
-    async def asks(self, *calls: Any, hooks: Any = None, tools: list[Any] | None = None) -> list[str]:
+    async def asks(self, *calls: Any, hooks: Any = None, tools: list[Any] | None = None,
+                   permissions: Any = "bypassPermissions") -> list[str]:
         """Lets the model make these calls, and returns the results that it reads."""
         Model.wanted, Model.results = list(calls), []
         env = {"HOME": str(self.folder / "home"), "ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "sk-none", "IS_SANDBOX": "1",
                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "ENABLE_TOOL_SEARCH": "false"}
         servers: Any = {"desk": create_sdk_mcp_server("desk", tools=tools)} if tools is not None else {}
-        options = ClaudeAgentOptions(cwd=self.folder, env=env, permission_mode="bypassPermissions", hooks=hooks,
+        options = ClaudeAgentOptions(cwd=self.folder, env=env, permission_mode=permissions, hooks=hooks,
                                      mcp_servers=servers, setting_sources=[])
         async for _ in query(prompt="go", options=options):
             pass
@@ -117,27 +118,33 @@ def host(tmp_path: Path, url: str) -> Host:
 
 
 async def test_accepted_call_of_the_shell_runs(host: Host) -> None:
-    gate = testing_gate(["Bash"])
+    gate = memory_gate(["Bash"])
     await host.asks(("Bash", {"command": "touch ran"}), hooks=gate_hooks(gate))
     assert ((host.folder / "ran").exists(), codes(gate)) == (True, ["accepted"])
 
 
+async def test_accepted_call_still_needs_the_host_s_permission(host: Host) -> None:
+    gate = memory_gate(["Bash"])
+    await host.asks(("Bash", {"command": "touch ran"}), hooks=gate_hooks(gate), permissions="default")
+    assert ((host.folder / "ran").exists(), codes(gate)) == (False, ["accepted"])
+
+
 async def test_fault_is_one_refusal(host: Host) -> None:
-    gate = testing_gate(["Bash"], fault="check")
+    gate = memory_gate(["Bash"], fault="check")
     [result] = await host.asks(("Bash", {"command": "touch ran"}), hooks=gate_hooks(gate))
     assert "CHECK_REFUSED" in result
     assert ((host.folder / "ran").exists(), codes(gate)) == (False, ["CHECK_REFUSED"])
 
 
 async def test_undisclosed_tool_of_the_host_does_not_run(host: Host) -> None:
-    gate = testing_gate(["Read"])
+    gate = memory_gate(["Read"])
     [result] = await host.asks(("Bash", {"command": "touch ran"}), hooks=gate_hooks(gate))
     assert "UNDISCLOSED_TOOL" in result
     assert ((host.folder / "ran").exists(), codes(gate)) == (False, ["UNDISCLOSED_TOOL"])
 
 
 async def test_next_try_finds_the_token(host: Host) -> None:
-    gate = testing_gate([], ["Bash"])
+    gate = memory_gate([], ["Bash"])
     call = ("Bash", {"command": "touch ran"})
     asked: list[Any] = []
 
@@ -155,7 +162,7 @@ async def test_next_try_finds_the_token(host: Host) -> None:
 
 
 async def test_approval_counts_for_one_call(host: Host) -> None:
-    gate = testing_gate([], ["Bash"])
+    gate = memory_gate([], ["Bash"])
     tokens: list[str] = []
 
     def approver(request: Any) -> str:
@@ -169,21 +176,21 @@ async def test_approval_counts_for_one_call(host: Host) -> None:
 
 
 async def test_tool_of_an_sdk_server_is_one_decision(host: Host) -> None:
-    gate = testing_gate(["refund"])
+    gate = memory_gate(["refund"])
     tools = gated_tools(host.tools(), gate)
     await host.asks(("mcp__desk__refund", {"amount": 5}), hooks=gate_hooks(gate, gated=["desk"]), tools=tools)
     assert (host.runs, codes(gate)) == ([5], ["accepted"])
 
 
 async def test_refused_tool_of_an_sdk_server_does_not_run(host: Host) -> None:
-    gate = testing_gate([], ["refund"])
+    gate = memory_gate([], ["refund"])
     [result] = await host.asks(("mcp__desk__refund", {"amount": 5}), tools=gated_tools(host.tools(), gate))
     assert "APPROVAL_REQUIRED" in result
     assert (host.runs, codes(gate)) == ([], ["APPROVAL_REQUIRED"])
 
 
 def test_tool_gated_twice_is_an_error(host: Host) -> None:
-    gate = testing_gate(["refund"])
+    gate = memory_gate(["refund"])
     with pytest.raises(TypeError):
         gated_tools(gated_tools(host.tools(), gate), gate)
 
@@ -200,7 +207,7 @@ def test_tool_without_a_json_schema_is_an_error(host: Host) -> None:
 async def test_page_of_claude(host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from test_docs import arun
 
-    gate = testing_gate(["Bash"], ["refund"])
+    gate = memory_gate(["Bash"], ["refund"])
     Model.wanted, Model.results = [("mcp__desk__refund", {"amount": 5})], []
     for name, value in {"HOME": str(host.folder / "home"), "ANTHROPIC_BASE_URL": host.url, "ANTHROPIC_API_KEY": "sk-none",
                         "IS_SANDBOX": "1", "ENABLE_TOOL_SEARCH": "false"}.items():

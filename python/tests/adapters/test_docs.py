@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,19 @@ def test_page_of_langchain(capsys: pytest.CaptureFixture[str]) -> None:
     run("langchain.md", gate=desk_gate(), model=model, tools=tools_of(Desk()), checkpointer=InMemorySaver(),
         config=CONFIG, json=json)
     assert capsys.readouterr().out == "refunded 5.0\n"
+
+
+def test_page_of_action_proposals(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("pic_standard")
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from test_pic import RING, desk, good, tools_of, turn
+
+    keys = tmp_path / "keyring.json"
+    keys.write_text(json.dumps(RING))
+    keys.chmod(0o600)
+    [message] = turn({"amount": 5, "__pic": good()})["messages"]
+    run("pic.md", gate=desk(keys, []), tools=tools_of([]), message=message, proposal=good())
+    assert capsys.readouterr().out == "paid 5.0\n{'isError': False, 'result': 'paid 5'}\nPIC_INVALID_REQUEST\n"
 
 
 async def arun(page: str, **names: Any) -> None:

@@ -92,7 +92,7 @@ def test_changed_arguments_are_refused() -> None:
     gate.present(gate.approve(refused.value.request, "bob", "5m"))
     with call_id("c1"), pytest.raises(Rejected) as changed:
         refund(500)
-    assert (changed.value.code, desk.runs) == ("MALFORMED_CALL", [])
+    assert (changed.value.code, desk.runs) == ("CALL_ID_REUSED", [])
 
 
 def test_denied_call_does_not_run() -> None:
@@ -119,7 +119,7 @@ def test_failed_call_does_not_run_again() -> None:
     for _ in range(3):
         with call_id("c1"), pytest.raises(Rejected):
             search("T-1")
-    assert (len(runs), codes(gate)) == (1, ["accepted", "MALFORMED_CALL"])
+    assert (len(runs), codes(gate)) == (1, ["accepted", "CALL_ID_REUSED"])
 
 
 def test_parallel_tries_of_one_call_run_it_once() -> None:

@@ -160,7 +160,7 @@ def test_retrying_middleware_runs_a_failed_tool_once() -> None:
     tools = gated_tools([StructuredTool.from_function(search, description="Search")], gate)
     model = Model(messages=iter([calls(("search", {"query": "a"}, "c1")), AIMessage("done")]))
     create_agent(model, tools, middleware=[retry]).invoke({"messages": [("user", "go")]})  # type: ignore[call-overload]
-    assert (len(runs), codes(gate)) == (1, ["accepted", "MALFORMED_CALL"])
+    assert (len(runs), codes(gate)) == (1, ["accepted", "CALL_ID_REUSED"])
 
 
 @both_ways

@@ -16,19 +16,27 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
 from countersign import ApprovalRequest, Gate
-from countersign.adapters.pydantic_ai import gated_toolset
+from countersign.adapters.pydantic_ai import GateCapability, gated_toolset
 
 models.ALLOW_MODEL_REQUESTS = False
 
 
-def bot(gate: Gate, desk: Desk, *calls: tuple[str, Any, str]) -> Any:
+PLACES = ["toolset", "capability", "both"]
+everywhere = pytest.mark.parametrize("place", PLACES)
+
+
+def bot(gate: Gate, desk: Desk, *calls: tuple[str, Any, str], place: str = "toolset") -> Any:
     def answer(messages: Any, info: Any) -> ModelResponse:
         if len(messages) > 1:
             return ModelResponse([TextPart("done")])
         return ModelResponse([ToolCallPart(name, args, tool_call_id=id) for name, args, id in calls])
 
-    toolset = FunctionToolset[Any]([desk.search, desk.refund])
-    return Agent(FunctionModel(answer), toolsets=[gated_toolset(toolset, gate)], output_type=[str, DeferredToolRequests])
+    toolset: Any = FunctionToolset[Any]([desk.search, desk.refund])
+    capabilities = [] if place == "toolset" else [GateCapability(gate)]
+    if place != "capability":
+        toolset = gated_toolset(toolset, gate)
+    return Agent(FunctionModel(answer), toolsets=[toolset], capabilities=capabilities,
+                 output_type=[str, DeferredToolRequests])
 
 
 def returned(result: Any) -> list[str]:
@@ -36,29 +44,56 @@ def returned(result: Any) -> list[str]:
             if isinstance(part, ToolReturnPart)]
 
 
-async def test_accepted_call_is_one_decision() -> None:
+@everywhere
+async def test_accepted_call_is_one_decision(place: str) -> None:
     gate, desk = desk_gate(), Desk()
-    assert returned(await bot(gate, desk, ("search", {"query": "a"}, "c1")).run("go")) == ["found a"]
+    assert returned(await bot(gate, desk, ("search", {"query": "a"}, "c1"), place=place).run("go")) == ["found a"]
     assert (desk.runs, codes(gate)) == (["a"], ["accepted"])
 
 
-async def test_fault_is_one_refusal() -> None:
+@everywhere
+async def test_fault_is_one_refusal(place: str) -> None:
     gate, desk = desk_gate(fault="check"), Desk()
-    result = await bot(gate, desk, ("search", '{"query": "a"}', "c1")).run("go")
+    result = await bot(gate, desk, ("search", '{"query": "a"}', "c1"), place=place).run("go")
     assert "CHECK_REFUSED" in returned(result)[0]
     assert (desk.runs, codes(gate)) == ([], ["CHECK_REFUSED"])
 
 
-async def test_value_that_the_host_would_change_is_refused() -> None:
+@everywhere
+async def test_value_that_the_host_would_change_is_refused(place: str) -> None:
     gate, desk = desk_gate(), Desk()
-    await bot(gate, desk, ("refund", '{"amount": "10"}', "c1")).run("go")
+    await bot(gate, desk, ("refund", '{"amount": "10"}', "c1"), place=place).run("go")
     assert (desk.runs, codes(gate)) == ([], ["MALFORMED_CALL"])
 
 
-@pytest.mark.parametrize("answer", ["token", "yes", "edited"])
-async def test_only_our_token_lets_a_paused_call_run(answer: str) -> None:
+@everywhere
+async def test_refusal_stops_no_parallel_call(place: str) -> None:
+    gate, desk = desk_gate(fault=None), Desk()
+    calls = [("refund", '{"amount": "10"}', "c1"), ("search", {"query": "a"}, "c2")]
+    result = await bot(gate, desk, *calls, place=place).run("go")
+    assert "found a" in returned(result) and desk.runs == ["a"]
+
+
+@everywhere
+async def test_repeated_id_runs_once(place: str) -> None:
     gate, desk = desk_gate(), Desk()
-    agent = bot(gate, desk, ("refund", {"amount": 5}, "c1"))
+    for query in ("a", "a", "b"):
+        result = await bot(gate, desk, ("search", {"query": query}, "c1"), place=place).run("go")
+    assert "CALL_ID_REUSED" in returned(result)[0]
+    assert (desk.runs, codes(gate)) == (["a"], ["accepted", "CALL_ID_REUSED"])
+
+
+async def test_unknown_name_is_undisclosed_once() -> None:
+    gate, desk = desk_gate(), Desk()
+    await bot(gate, desk, ("wipe", {}, "c1"), place="both").run("go")
+    assert (desk.runs, codes(gate)) == ([], ["UNDISCLOSED_TOOL"])
+
+
+@everywhere
+@pytest.mark.parametrize("answer", ["token", "yes", "edited"])
+async def test_only_our_token_lets_a_paused_call_run(answer: str, place: str) -> None:
+    gate, desk = desk_gate(), Desk()
+    agent = bot(gate, desk, ("refund", {"amount": 5}, "c1"), place=place)
     result = await agent.run("go")
     request = json.dumps(result.output.metadata["c1"]["countersign_request"])
     token = gate.approve(ApprovalRequest.from_json(request), "bob", "5m")

@@ -75,7 +75,7 @@ fn full() -> Vec<Value> {
         json!({"type": "session", "time": 1, "session": "s1", "agent": "a", "ancestors": ["planner", "writer"],
                "principal": "p", "registry_version": 1, "tools": [{"server": "desk", "name": "search"}],
                "narrowed": true, "ask": digest, "expires": 1, "observe_until": 1, "code": "X", "spent_store": "store1", "profile": "pic-0.9",
-               "renewed": true,
+               "renewed": true, "dev": true,
                "claims": {"digest": digest, "differing": ["role", "model"], "omitted": 1}}),
         json!({"type": "decision", "time": 1, "session": "s1", "agent": "a", "principal": "p", "call_id": "c1",
                "request_id": "r1", "trace": "t1", "tool": {"server": "desk", "name": "search"},
@@ -230,7 +230,7 @@ fn session_line_names_its_ancestors() {
     record["claims"]["differing"] = json!(["role\u{202e}", "x\", \"y"].map(Escaped::<128>::new));
     log(&bench).record(&serde_json::from_value(record).unwrap()).unwrap();
     let expected = concat!(
-        r#"session  a for p under registry 1: renewed with 1 tools (narrowed) until 1970-01-01T00:00:00.001Z, observed until 1970-01-01T00:00:00.001Z; session s1, "#,
+        r#"session  a for p under registry 1: renewed with 1 tools (narrowed) until 1970-01-01T00:00:00.001Z, observed until 1970-01-01T00:00:00.001Z, under a registry that no operator signed; session s1, "#,
         r#"led to by planner > "night shift > b"; spent store store1; proposals by profile pic-0.9; claimed otherwise: "role\u{202e}", "x\u0022, \u0022y", 1 more"#
     );
     for verb in ["show", "tail"] {

@@ -1,5 +1,5 @@
 use countersign_core::ImpactClass;
-use countersign_core::{Digest, KeyId, Millis, OperatorId};
+use countersign_core::{Digest, KeyId, Millis, OperatorId, SessionId};
 use serde_json::{Value, json};
 
 use super::fixture::*;
@@ -19,6 +19,32 @@ fn a_draft_is_written_as_it_was_read() {
     let again = RegistryDraft::from_json(draft.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!(again, draft);
     assert_eq!(again.to_json(), draft.to_json());
+}
+
+#[test]
+fn agents_and_tools_alone_are_a_draft() {
+    let mut bare = desk(7);
+    for member in ["format", "version", "revoked"] {
+        bare.as_object_mut().unwrap().remove(member);
+    }
+    assert_eq!(draft(&bare).version(), 1);
+    let payload = draft(&bare).payload(at(ISSUED), at(ISSUED + 1)).unwrap();
+    let mut signed: Value = serde_json::from_str(payload.as_str()).unwrap();
+    assert_eq!((&signed["format"], &signed["version"]), (&json!(FORMAT), &json!(1)));
+    for member in ["format", "version"] {
+        let kept = signed.as_object_mut().unwrap().remove(member).unwrap();
+        let error = RegistryDraft::from_payload(signed.to_string().as_bytes()).unwrap_err();
+        assert_eq!(error.code(), "REGISTRY_CONTENT", "a payload has both");
+        signed[member] = kept;
+    }
+}
+
+#[test]
+fn a_registry_of_development_needs_no_operator() {
+    let registry = CapabilityRegistry::dangerous_dev(&draft(&desk(7)), at(ISSUED)).unwrap();
+    assert!(registry.is_dev());
+    let request = NegotiationRequest::new(SessionId::new("s").unwrap(), agent("support-bot"));
+    assert!(registry.negotiate(&request, at(ISSUED)).is_ok());
 }
 
 #[test]
@@ -586,8 +612,6 @@ fn json_schema_agrees_with_the_reader() {
         assert_eq!(read.is_ok(), good, "reader: {place} {changed} {read:?}");
     }
     for place in [
-        "/format",
-        "/version",
         "/agents",
         "/tools",
         "/agents/0/agent",
@@ -608,6 +632,8 @@ fn json_schema_agrees_with_the_reader() {
         assert!(RegistryDraft::from_json(value.to_string().as_bytes()).is_err(), "reader: {place} left out");
     }
     for place in [
+        "/format",
+        "/version",
         "/revoked",
         "/agents/0/output_tags",
         "/agents/0/limits",

@@ -23,7 +23,7 @@ pub(crate) fn check_user_checks(
     impact: ImpactClass,
 ) -> Result<(), Refusal> {
     let checked = subject.checked(terms, impact);
-    for (name, check) in &terms.checks {
+    for (name, check) in &*terms.checks {
         match catch_unwind(AssertUnwindSafe(|| check.check(&checked))) {
             Ok(Ok(())) => {}
             Ok(Err(reason)) => {

@@ -71,6 +71,17 @@ fn asked_call(about: &str, (server, tool): (&str, &str), args: Digest) -> Value 
     framed.vector(about, "asked-call", &json!({ "server": server, "tool": tool, "args": args }), key)
 }
 
+/// Vector of the ticket of a call's id that ran.
+fn spent_call_id(about: &str, session: &str, call_id: &str) -> Value {
+    let (session_id, id) = (SessionId::new(session).unwrap(), CallId::new(call_id).unwrap());
+    let made = *crate::call_ids::spent_call_id(&session_id, &id).digest();
+    let framed = Framed::new("countersign/call-id-spent-1")
+        .field("session", session.as_bytes())
+        .field("call_id", call_id.as_bytes());
+    assert_eq!(Digest::of(&framed.bytes()), made, "{about}");
+    framed.vector(about, "spent-call-id", &json!({ "session": session, "call_id": call_id }), made)
+}
+
 fn recipes() -> Vec<(&'static str, Value)> {
     let (one, two) = (Digest::of(b"one"), Digest::of(b"two"));
     let pinned = Digest::of(b"the pinned definition");
@@ -140,6 +151,8 @@ fn recipes() -> Vec<(&'static str, Value)> {
         ("call_256", call_id("a number that takes two bytes", "session-1", 256)),
         ("call_of_another_session", call_id("the first call of another session", "session-1\u{e9}|1", 1)),
         ("asked_call", asked_call("a call that needed an approval", ("desk", "refund"), one)),
+        ("spent_call_id", spent_call_id("the id of a call that ran", "session-1", "call-7")),
+        ("spent_call_id_border", spent_call_id("a border moved by one byte", "session-1c", "all-7")),
     ]
 }
 

@@ -19,7 +19,7 @@ from .._errors import Rejected
 from .._native import digest
 
 if TYPE_CHECKING:
-    from countersign import Gate
+    from countersign import Call, Gate
 
 Key = tuple[str, str, str]
 """Id, tool and digest of the arguments of a call."""
@@ -30,8 +30,8 @@ KEPT = 1_024
 SETTLED = 30
 """Seconds for which a try waits for the decision about a cancelled one."""
 
-MAX_RUNS = 100_000
-"""Number of call ids per gate that are known to have run. Beyond it, calls are refused."""
+RESERVED = ("__pic", "__pic_request_id")
+"""Members of the arguments that are for the gate. The tool never sees them."""
 
 
 class OpenSchemaWarning(UserWarning):
@@ -59,9 +59,10 @@ class Calls:
         self.seen: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self.kept: OrderedDict[Key, Kept] = OrderedDict()
         self.busy: set[str] = set()
+        self.started: OrderedDict[str, Call] = OrderedDict()
+        """Calls that the host runs itself. The outcome of one that it gives up is unknown."""
         self.deciding: dict[str, threading.Event] = {}
         """Checks in a thread, whose caller may have been cancelled."""
-        self.ran: set[str] = set()
 
     def note(self, key: Key) -> bool:
         """Keeps the tool and arguments with which an id was first seen. Returns `False` if they differ now."""
@@ -79,8 +80,19 @@ class Calls:
 
         return ended
 
-    def claim(self, key: Key, rerun: bool) -> Kept | str | None:
-        """Claims an id for one try. Returns how an earlier one ended, or why there is no other try."""
+    def start(self, id: str, call: Call) -> None:
+        with self.lock:
+            self.busy.discard(id)
+            self.started[id] = call
+            given_up = [self.started.popitem(last=False)[1]] if len(self.started) > KEPT else []
+        for call in given_up:
+            call._abandon()
+
+    def claim(self, key: Key) -> Kept | str | None:
+        """Claims an id for one try. Returns how an earlier one ended, or why there is no other try now.
+
+        Whether the id has run is the gate's question.
+        """
         with self.lock:
             if kept := self.kept.get(key):
                 return kept
@@ -88,10 +100,6 @@ class Calls:
                 return "the call differs from the one first seen under its id"
             if key[0] in self.busy:
                 return "a call of this id is running"
-            if key[0] in self.ran and not rerun:
-                return "a call of this id has run"
-            if len(self.ran) >= MAX_RUNS:
-                return "too many calls in one session"
             self.busy.add(key[0])
             return None
 
@@ -113,10 +121,6 @@ def calls_of(gate: Gate) -> Calls:
 def _trim(kept: OrderedDict[Any, Any]) -> None:
     while len(kept) > KEPT:
         kept.popitem(last=False)
-
-
-class _NotJson:
-    """Stands for the arguments of a call that the adapter refuses."""
 
 
 class _Ticket:
@@ -151,7 +155,7 @@ class Host:
         if attempt.is_decided:
             return tool(plain(args))
         try:
-            call = self.gate.check(call_id, name, args, self.server, approval=list(tokens) or None)
+            call = self.gate.check(call_id, name, args, self.server, approval=list(tokens) or None, rerun=name in self.reruns)
             attempt.accepted()
             with call as decided, attempt:
                 result = tool(decided)
@@ -162,32 +166,58 @@ class Host:
     async def arun(self, call_id: str, name: str, args: Any, tool: Callable[[dict[str, Any]], Awaitable[Any]], *,
                    tokens: Iterable[str] = (), arrived: Mapping[str, Any] | None = None) -> Any:
         """As `run`, for an async tool."""
-        calls = calls_of(self.gate)
-        # A cancelled try may still be decided: its refusal answers this one.
-        if (earlier := calls.deciding.get(call_id)) is not None:
-            await in_pool(earlier.wait, SETTLED)
+        await self._settled(call_id)
         attempt = _Attempt(self, call_id, name, args, arrived)
         if attempt.kept is not None:
             return attempt.kept.get()
         if attempt.is_decided:
             return await tool(plain(args))
-
-        def check() -> Any:
-            try:
-                return self.gate.check(call_id, name, args, self.server, approval=list(tokens) or None)
-            except Exception as error:
-                # why: a refusal is kept here, in the thread, so that a host that cancels its wait meets it again on its next try.
-                raise attempt.refusal(error) from error.__cause__
-
         try:
-            call = await in_pool(check, left=lambda call: call._abandon(), ended=calls.begin(call_id))
-            attempt.accepted()
+            call = await self._acheck(attempt, args, tokens)
             async with call as decided:
                 with attempt:
                     result = await tool(decided)
         except BaseException as error:
             raise attempt.refusal(error) from error.__cause__
         return attempt.returned(result)
+
+    async def _settled(self, call_id: str) -> None:
+        """Waits for the decision about a cancelled try: its refusal answers the next one."""
+        if (earlier := calls_of(self.gate).deciding.get(call_id)) is not None:
+            await in_pool(earlier.wait, SETTLED)
+
+    async def _acheck(self, attempt: _Attempt, args: Any, tokens: Iterable[str] = ()) -> Call:
+        call_id, name, _ = attempt.key
+
+        def check() -> Call:
+            try:
+                return self.gate.check(call_id, name, args, self.server, approval=list(tokens) or None, rerun=name in self.reruns)
+            except Exception as error:
+                # why: a refusal is kept here, in the thread, so that a host that cancels its wait meets it again on its next try.
+                raise attempt.refusal(error) from error.__cause__
+
+        call: Call = await in_pool(check, left=lambda call: call._abandon(), ended=attempt.calls.begin(call_id))
+        attempt.accepted()
+        return call
+
+    async def begin(self, call_id: str, name: str, args: Any) -> None:
+        """Decides about a call that the host runs itself, and starts it. Raises `Rejected`, also for a repeat of a call that ran."""
+        await self._settled(call_id)
+        attempt = _Attempt(self, call_id, name, args, None)
+        if attempt.kept is not None:
+            attempt.kept.get()
+            raise self.refuse(attempt.key, "a call of this id has run", is_reused=True)
+        try:
+            call = await self._acheck(attempt, args)
+            await in_pool(call._start)
+        except BaseException as error:
+            raise attempt.refusal(error) from error.__cause__
+        attempt.calls.start(call_id, call)
+
+    def end(self, call_id: str) -> None:
+        """Records that a call which `begin` started has returned."""
+        if (call := calls_of(self.gate).started.pop(call_id, None)) is not None:
+            call._finish("returned")
 
     def note(self, call_id: str | None, name: str, args: Any, *, is_known: bool = True) -> None:
         """Looks at a call in the model's output. A name that the host does not know is recorded as undisclosed, once."""
@@ -209,16 +239,14 @@ class Host:
         kept = calls_of(self.gate).kept.get(key)
         return kept.refusal if kept is not None and kept.refusal is not None else self.refuse(key, "the tool is not gated")
 
-    def refuse(self, key: Key, reason: str) -> Rejected:
+    def refuse(self, key: Key, reason: str, *, is_reused: bool = False) -> Rejected:
         """Records the refusal of a call that does not come to the gate; once per call."""
         calls = calls_of(self.gate)
         kept = calls.kept.get((*key[:2], f"{key[2]} {reason}"))
         if kept is not None and kept.refusal is not None:
             return kept.refusal
         try:
-            # why: arguments that are no JSON are refused and recorded before anything else is looked at.
-            self.gate.check(key[0], key[1], _NotJson())  # type: ignore[arg-type]
-            raise RuntimeError("the gate accepted what is no JSON")
+            refusal = self.gate._refuse(key[0], key[1], reason, is_reused=is_reused)
         except Exception as error:
             refusal = as_rejected(error, key[0])
         calls.keep((*key[:2], f"{key[2]} {reason}"), Kept(refusal=refusal))
@@ -242,15 +270,13 @@ class _Attempt:
         ticket = _ticket.get()
         self.is_decided = ticket is not None and ticket.take(host.gate, self.key)
         if not self.is_decided:
-            claimed = self.calls.claim(self.key, name in host.reruns)
+            claimed = self.calls.claim(self.key)
             if isinstance(claimed, str):
-                raise host.refuse(self.key, claimed)
+                raise host.refuse(self.key, claimed, is_reused=True)
             self.kept = claimed
 
     def accepted(self) -> None:
         self.is_accepted = True
-        with self.calls.lock:
-            self.calls.ran.add(self.key[0])
 
     def __enter__(self) -> None:
         self._outer = _ticket.set(_Ticket(self.host.gate, self.key))
@@ -318,6 +344,7 @@ def is_same(sent: Any, arrived: Mapping[str, Any]) -> bool:
         # The gate refuses such arguments.
         return True
     pydantic = sys.modules.get("pydantic_core")
+    sent = {name: value for name, value in sent.items() if name not in RESERVED} if isinstance(sent, dict) else sent
     values = {name: pydantic.to_jsonable_python(value) if pydantic and name in sent else value
               for name, value in arrived.items()}
     return _is_same(sent, values)

@@ -29,6 +29,13 @@ def call_id(id: str) -> Iterator[None]:
         _call_id.reset(outer)
 
 
+def current_call_id() -> str | None:
+    """Returns the id that `call_id` set, once: a call inside the tool is another one."""
+    id = _call_id.get()
+    _call_id.set(None)
+    return id
+
+
 def gated(gate: Gate, *, name: str | None = None, server: str | None = None) -> Callable[[F], F]:
     """Returns a decorator: the function runs only if the gate accepts the call, and raises `Rejected` otherwise.
 
@@ -52,10 +59,7 @@ def gated(gate: Gate, *, name: str | None = None, server: str | None = None) -> 
             for key, value in signature.bind(*args, **kwargs).arguments.items():
                 is_rest = signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD
                 members.update(value if is_rest else {key: value})
-            id = _call_id.get()
-            # A call inside the tool is another one.
-            _call_id.set(None)
-            return id or fresh_id(), tool_name, members
+            return current_call_id() or fresh_id(), tool_name, members
 
         if inspect.iscoroutinefunction(tool):
 

@@ -7,15 +7,27 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agents import FunctionTool, RunHooks
+from agents import (
+    FunctionTool,
+    RunHooks,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+)
 
 import countersign
 from countersign import ApprovalRequest, ApprovalRequired, Rejected
 
-from ._shared import Host, text_of
+from ._shared import Host, as_rejected, text_of
 
 if TYPE_CHECKING:
     from countersign import Gate
+
+
+GUARDRAIL = "countersign"
+"""Name of our guardrails."""
 
 
 def tools_json(tools: Iterable[FunctionTool]) -> str:
@@ -35,6 +47,45 @@ def gated_tools(tools: Iterable[FunctionTool], gate: Gate, *, server: str | None
     return [replace(_gated(tool, host), needs_approval=tool.name in paused or tool.needs_approval) for tool in tools]
 
 
+def guarded_tools(tools: Iterable[FunctionTool], gate: Gate, *, server: str | None = None,
+                  pauses: Iterable[str] = ()) -> list[FunctionTool]:
+    """Returns the tools with guardrails that ask the gate, for a host that wraps its tools itself.
+
+    Prefer `gated_tools`: a guardrail does not see how a tool fails, so a failed call is on record as returned, and the outcome
+    of a cancelled one is unknown. Raises `TypeError` for a tool that is gated already.
+    """
+    host, tools, paused = Host(gate, server), list(tools), set(pauses)
+    host.tell(tools_json(tools))
+    return [replace(_guarded(tool, host), needs_approval=tool.name in paused or tool.needs_approval) for tool in tools]
+
+
+def _guarded(tool: FunctionTool, host: Host) -> FunctionTool:
+    if not isinstance(tool, FunctionTool) or _is_gated(tool):
+        raise TypeError("not a function tool, or gated already")
+
+    async def decide(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        id = data.context.tool_call_id
+        try:
+            await host.begin(id, tool.name, data.context.tool_arguments or "{}")
+        except Exception as error:
+            return ToolGuardrailFunctionOutput.reject_content(text_of(as_rejected(error, id)))
+        return ToolGuardrailFunctionOutput.allow()
+
+    async def record(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+        host.end(data.context.tool_call_id)
+        return ToolGuardrailFunctionOutput.allow()
+
+    # Ours is the last before the tool, and the first behind it.
+    before = [*(tool.tool_input_guardrails or []), ToolInputGuardrail(decide, name=GUARDRAIL)]
+    return replace(tool, tool_input_guardrails=before,
+                   tool_output_guardrails=[ToolOutputGuardrail(record, name=GUARDRAIL), *(tool.tool_output_guardrails or [])])
+
+
+def _is_gated(tool: FunctionTool) -> bool:
+    names = [guardrail.name for guardrail in tool.tool_input_guardrails or []]
+    return GUARDRAIL in names or bool(getattr(tool.on_invoke_tool, "__countersign__", False))
+
+
 def approval_request(gate: Gate, interruption: Any, *, server: str | None = None) -> ApprovalRequest:
     """Returns the request for a person's approval of a call before which a run paused. Raises `Rejected`.
 
@@ -50,7 +101,7 @@ def approval_request(gate: Gate, interruption: Any, *, server: str | None = None
 
 
 def _gated(tool: FunctionTool, host: Host) -> FunctionTool:
-    if not isinstance(tool, FunctionTool) or getattr(tool.on_invoke_tool, "__countersign__", False):
+    if not isinstance(tool, FunctionTool) or _is_gated(tool):
         raise TypeError("not a function tool, or gated already")
 
     async def invoke(context: Any, text: str) -> Any:

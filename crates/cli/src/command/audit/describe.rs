@@ -174,7 +174,8 @@ fn session(r: &SessionRecord) -> String {
             let renewed = if r.renewed { "renewed with " } else { "" };
             let observed =
                 r.observe_until.map(|until| format!(", observed until {until}")).unwrap_or_default();
-            format!("{renewed}{} tools{narrowed} until {}{observed}", r.tools.len(), r.expires)
+            let dev = if r.dev { ", under a registry that no operator signed" } else { "" };
+            format!("{renewed}{} tools{narrowed} until {}{observed}{dev}", r.tools.len(), r.expires)
         }
     };
     let ancestors: Vec<_> = r.ancestors.iter().map(|agent| shown_id(agent.as_str())).collect();

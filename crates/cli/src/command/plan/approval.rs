@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use countersign_approval_token::{PendingApproval, PendingApprovals as _, PendingError};
-use countersign_core::{CallId, Millis, OperatorId, RunId, SpendError, Ticket};
+use countersign_core::{CallId, Millis, OperatorId, RunId, SpendError, SpentTokens as _, Ticket};
 use countersign_sqlite::SqliteStore;
 use countersign_tool_gate::{ApprovalRequest, RejectionCode};
 use serde_json::json;
