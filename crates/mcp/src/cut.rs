@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use countersign_canonical_json::{Limits, Recipe, read};
 
+use crate::compose::Object;
+
 /// The position of one value in a JSON text. The strict reader must have accepted the text; in any other text, positions
 /// are wrong or missing, but nothing panics.
 #[derive(Clone, Debug)]
@@ -155,6 +157,17 @@ impl<'a> Edits<'a> {
             let end = object.at.end.saturating_sub(1);
             let comma = if object.children().is_empty() { "" } else { "," };
             self.edits.push((end..end, format!("{comma}\"{name}\":{json}").into_bytes()));
+        }
+    }
+
+    /// Appends the members of another object to an object that has none of them.
+    pub(crate) fn add_members(&mut self, object: &ValuePosition<'_>, members: Object) {
+        let members = members.finish();
+        let inner = members.get(1..members.len().saturating_sub(1)).unwrap_or_default();
+        if object.bytes().first() == Some(&b'{') && !inner.is_empty() {
+            let end = object.at.end.saturating_sub(1);
+            let comma = if object.children().is_empty() { "" } else { "," };
+            self.edits.push((end..end, format!("{comma}{inner}").into_bytes()));
         }
     }
 

@@ -130,6 +130,11 @@ pub(crate) fn tools_changed_line() -> String {
     Object::new().string("jsonrpc", "2.0").string("method", TOOLS_CHANGED).finish()
 }
 
+/// Returns whether the method only asks whether the peer is there.
+pub(crate) fn is_ping(method: &str) -> bool {
+    method == PING
+}
+
 /// Returns whether the method calls a tool.
 pub(crate) fn is_call(method: &str) -> bool {
     method == CALL

@@ -1,22 +1,42 @@
-//! Recognition of messages of MCP's stateless era (revision 2026-07-28). The gateway does not speak it: it refuses such
-//! a request with the revisions that it speaks, and does not forward an answer that is not a final result.
+//! The stateless era of MCP, revision 2026-07-28: its metadata, its methods, and the members of its results. Towards a
+//! server the gateway does not speak it, and does not forward an answer that is not a final result.
 //!
-//! Source: MCP 2026-07-28, *Versioning and Compatibility*, *Overview: `_meta`*, *Multi Round-Trip Requests*; MCP
-//! 2025-11-25, *Tasks*, *Elicitation*.
+//! Source: MCP 2026-07-28, *Versioning and Compatibility*, *Overview: `_meta`*, *Discovery*, *Subscriptions*, *Caching*,
+//! *Multi Round-Trip Requests*; MCP 2025-11-25, *Tasks*, *Elicitation*.
 
-use countersign_canonical_json::ValueRef;
+use countersign_canonical_json::{Kind, ValueRef};
 
 use crate::compose::Object;
-use crate::era_2025::VERSIONS;
+use crate::cut::{Edits, ValuePosition};
+use crate::era_2025::{INITIALIZE, VERSIONS};
 use crate::fault::Fault;
+use crate::message::{RpcId, result_line};
 
-const DISCOVER: &str = "server/discover";
+/// The revision of this era.
+const REVISION: &str = "2026-07-28";
+pub(crate) const DISCOVER: &str = "server/discover";
+const LISTEN: &str = "subscriptions/listen";
+/// Methods of the handshake era that this one removed.
+const REMOVED: [&str; 4] = ["ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+/// Methods whose results say for how long they may be kept.
+const CACHED: [&str; 5] =
+    ["prompts/list", "resources/list", "resources/read", "resources/templates/list", "tools/list"];
+const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
+const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
+/// Capabilities of a server that the gateway does not translate: log messages belong to a request here, and tasks are an
+/// extension.
+const UNTRANSLATED: [&str; 2] = ["logging", "tasks"];
 /// Prefix of the protocol's own metadata names.
 const PROTOCOL: &str = "io.modelcontextprotocol/";
 /// The protocol's metadata names of the handshake era.
 const OLDER: [&str; 2] =
     ["io.modelcontextprotocol/related-task", "io.modelcontextprotocol/model-immediate-response"];
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Params of a client's retry with the input that the server requested.
 const RETRY: [&str; 2] = ["inputResponses", "requestState"];
 /// Members of a server's result that requests input.
@@ -38,24 +58,267 @@ pub(crate) struct ModernRequest<'a> {
 }
 
 impl ModernRequest<'_> {
-    /// The error's data (MCP 2026-07-28, `UnsupportedProtocolVersionError`).
-    pub(crate) fn data(self) -> Object {
-        let supported = VERSIONS.map(|version| format!("\"{version}\"")).join(",");
+    /// The error's data (MCP 2026-07-28, `UnsupportedProtocolVersionError`), of a gateway that speaks this era or does not.
+    pub(crate) fn data(self, is_spoken: bool) -> Object {
         Object::new()
             .string("code", self.fault.code())
             .string("requested", self.requested.unwrap_or("unknown"))
-            .raw("supported", &format!("[{supported}]"))
+            .raw("supported", &supported(is_spoken))
     }
+
+    /// The same request at a gateway that speaks this era, which states another revision, or none.
+    pub(crate) fn misstated(self) -> Self {
+        let fault = if self.requested.is_some() { Fault::ModernEra } else { Fault::BadParams };
+        Self { fault, ..self }
+    }
+
+    /// Returns whether the request states this era's revision.
+    pub(crate) fn is_current(self) -> bool {
+        self.requested == Some(REVISION)
+    }
+}
+
+/// The revisions that the gateway speaks, as JSON.
+fn supported(is_spoken: bool) -> String {
+    let modern = is_spoken.then_some(REVISION);
+    let all: Vec<String> =
+        modern.into_iter().chain(VERSIONS).map(|version| format!("\"{version}\"")).collect();
+    format!("[{}]", all.join(","))
+}
+
+/// Returns whether a metadata name came with this era.
+pub(crate) fn is_newer(name: &str) -> bool {
+    name.starts_with(PROTOCOL) && !OLDER.contains(&name)
+}
+
+/// The gateway's treatment of a request of this era. Its metadata is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ModernMethod {
+    Discover,
+    Listen,
+    /// Decided like a request of the handshake era.
+    Pass(ResultKind),
+}
+
+/// The members that a result of this era needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResultKind {
+    Plain,
+    /// With the time for which it may be kept.
+    Cached,
+}
+
+/// Reads a request that states this era's revision.
+pub(crate) fn modern_method(method: &str, params: Option<ValueRef<'_>>) -> Result<ModernMethod, Fault> {
+    let meta = params.and_then(|params| params.get("_meta"));
+    let has_capabilities =
+        meta.and_then(|meta| meta.get(CAPABILITIES)).is_some_and(|it| it.kind() == Kind::Object);
+    // No server of the handshake era asks for input in a result, so there is no request to retry.
+    let is_retry = params.is_some_and(|params| RETRY.iter().any(|name| params.get(name).is_some()));
+    if !has_capabilities || is_retry {
+        return Err(Fault::BadParams);
+    }
+    match method {
+        DISCOVER => Ok(ModernMethod::Discover),
+        LISTEN => Ok(ModernMethod::Listen),
+        INITIALIZE => Err(Fault::NotAllowed),
+        _ if REMOVED.contains(&method) => Err(Fault::NotAllowed),
+        _ if CACHED.contains(&method) => Ok(ModernMethod::Pass(ResultKind::Cached)),
+        _ => Ok(ModernMethod::Pass(ResultKind::Plain)),
+    }
+}
+
+/// Name and version of the client, if a request states them in this era's form.
+pub(crate) fn client_info<'a>(params: Option<ValueRef<'a>>) -> Option<ValueRef<'a>> {
+    let info = params?.get("_meta")?.get(CLIENT)?;
+    let has_text = |name| info.get(name).is_some_and(|text| text.as_str().is_some());
+    (has_text("name") && has_text("version")).then_some(info)
+}
+
+/// Builds the gateway's own `initialize`. The client has no capabilities in it: a server's requests cannot reach a client of
+/// this era.
+pub(crate) fn initialize_line(id: &RpcId, client: &str) -> String {
+    let params = Object::new()
+        .raw("capabilities", "{}")
+        .raw("clientInfo", client)
+        .string("protocolVersion", VERSIONS.first().copied().unwrap_or_default())
+        .finish();
+    Object::new()
+        .raw("id", &id.json())
+        .string("jsonrpc", "2.0")
+        .string("method", INITIALIZE)
+        .raw("params", &params)
+        .finish()
+}
+
+/// Builds the notification that ends the handshake.
+pub(crate) fn initialized_line() -> String {
+    Object::new().string("jsonrpc", "2.0").string("method", "notifications/initialized").finish()
+}
+
+/// The server's answer to the handshake, as the gateway lets the client see it. All members are JSON.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerHello {
+    pub(crate) capabilities: String,
+    pub(crate) info: Option<String>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) has_prompts: bool,
+    pub(crate) has_resources: bool,
+}
+
+/// Reads the server's answer to the handshake.
+pub(crate) fn server_hello(result: ValueRef<'_>) -> ServerHello {
+    let given = result.get("capabilities");
+    let members = given.into_iter().flat_map(ValueRef::members);
+    let kept = members.filter(|(name, _)| !UNTRANSLATED.contains(name));
+    let capabilities = kept.fold(Object::new(), |object, (name, value)| object.value(name, value)).finish();
+    let has = |name| given.is_some_and(|given| given.get(name).is_some());
+    ServerHello {
+        capabilities,
+        info: result.get("serverInfo").map(ValueRef::canonical_text),
+        instructions: result.get("instructions").map(ValueRef::canonical_text),
+        has_prompts: has("prompts"),
+        has_resources: has("resources"),
+    }
+}
+
+/// Builds the answer to `server/discover`. It may not be kept: a registry can change what a session has at any time.
+pub(crate) fn discovered_line(id: &RpcId, hello: &ServerHello) -> String {
+    let mut result = Object::new();
+    if let Some(info) = &hello.info {
+        result = result.raw("_meta", &Object::new().raw(SERVER, info).finish());
+    }
+    result = result.string("cacheScope", "private").raw("capabilities", &hello.capabilities);
+    if let Some(instructions) = &hello.instructions {
+        result = result.raw("instructions", instructions);
+    }
+    let result =
+        result.string("resultType", "complete").raw("supportedVersions", &supported(true)).raw("ttlMs", "0");
+    result_line(id, &result.finish())
+}
+
+/// Adds the members of this era to the line of a result that has none of them.
+pub(crate) fn complete(
+    edits: &mut Edits<'_>,
+    line: &ValuePosition<'_>,
+    result: ValueRef<'_>,
+    kind: ResultKind,
+    server: Option<&str>,
+) {
+    let Some(place) = line.get("result").filter(|_| result.kind() == Kind::Object) else { return };
+    let missing = |name: &str| result.get(name).is_none();
+    let mut added = Object::new();
+    if missing("resultType") {
+        added = added.string("resultType", "complete");
+    }
+    if kind == ResultKind::Cached {
+        if missing("ttlMs") {
+            added = added.raw("ttlMs", "0");
+        }
+        if missing("cacheScope") {
+            added = added.string("cacheScope", "private");
+        }
+    }
+    match (server, result.get("_meta"), place.get("_meta")) {
+        (Some(server), None, _) => added = added.raw("_meta", &Object::new().raw(SERVER, server).finish()),
+        (Some(server), Some(meta), Some(at)) if meta.get(SERVER).is_none() => {
+            edits.add_member(&at, SERVER, server)
+        }
+        _ => {}
+    }
+    edits.add_members(&place, added);
+}
+
+/// The notifications that a stream of a client carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listened {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+}
+
+impl Listened {
+    /// Reads the filter of a request, as far as the server can fill it. Updates of single resources are left out: no client of
+    /// the handshake era subscribes in the gateway's name.
+    pub(crate) fn read(params: Option<ValueRef<'_>>, hello: &ServerHello) -> Option<Self> {
+        let filter = params?.get("notifications").filter(|filter| filter.kind() == Kind::Object)?;
+        let wants = |name| filter.get(name).and_then(ValueRef::as_bool) == Some(true);
+        Some(Self {
+            tools: wants("toolsListChanged"),
+            prompts: wants("promptsListChanged") && hello.has_prompts,
+            resources: wants("resourcesListChanged") && hello.has_resources,
+        })
+    }
+
+    pub(crate) fn has(self, method: &str) -> bool {
+        match method {
+            TOOLS_CHANGED => self.tools,
+            PROMPTS_CHANGED => self.prompts,
+            RESOURCES_CHANGED => self.resources,
+            _ => false,
+        }
+    }
+
+    /// Builds the notification that begins the stream.
+    pub(crate) fn acknowledged_line(self, id: &RpcId) -> String {
+        let all = [
+            ("promptsListChanged", self.prompts),
+            ("resourcesListChanged", self.resources),
+            ("toolsListChanged", self.tools),
+        ];
+        let kept = all.into_iter().filter(|(_, is_kept)| *is_kept);
+        let notifications = kept.fold(Object::new(), |object, (name, _)| object.raw(name, "true")).finish();
+        let params =
+            Object::new().raw("_meta", &stream_meta(id)).raw("notifications", &notifications).finish();
+        Object::new()
+            .string("jsonrpc", "2.0")
+            .string("method", "notifications/subscriptions/acknowledged")
+            .raw("params", &params)
+            .finish()
+    }
+}
+
+fn stream_meta(id: &RpcId) -> String {
+    Object::new().raw(SUBSCRIPTION, &id.json()).finish()
+}
+
+/// Builds the result that ends a stream of notifications.
+pub(crate) fn listened_line(id: &RpcId) -> String {
+    result_line(id, &Object::new().raw("_meta", &stream_meta(id)).string("resultType", "complete").finish())
+}
+
+/// Returns whether a notification belongs to streams that a client opened.
+pub(crate) fn is_for_streams(method: &str) -> bool {
+    matches!(method, TOOLS_CHANGED | PROMPTS_CHANGED | RESOURCES_CHANGED | "notifications/resources/updated")
+}
+
+/// Returns whether a notification of the handshake era has no place in this one. Log messages belong to a request here, and
+/// there they do not.
+pub(crate) fn is_dropped(method: &str) -> bool {
+    matches!(method, "notifications/message" | "notifications/cancelled")
+}
+
+/// A notification as one stream carries it.
+pub(crate) fn of_stream(line: &[u8], id: &RpcId) -> Vec<u8> {
+    let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
+    match (place.get("params"), place.find(&["params", "_meta"])) {
+        (_, Some(meta)) => edits.add_member(&meta, SUBSCRIPTION, &id.json()),
+        (Some(params), None) => edits.add_member(&params, "_meta", &stream_meta(id)),
+        (None, None) => {
+            let params = Object::new().raw("_meta", &stream_meta(id)).finish();
+            edits.add_member(&place, "params", &params);
+        }
+    }
+    edits.finish()
 }
 
 /// Recognises a client's request of the stateless era: by the method `server/discover`, by metadata that came with
 /// that era, or by the params of a retry.
 ///
-/// `server/discover` gets -32601. Clients of both eras probe with it and fall back to `initialize` on any error that is not
+/// Where the gateway does not speak the era, `server/discover` gets -32601. Clients of both eras probe with it and fall back to `initialize` on any error that is not
 /// one of the stateless era; some do not fall back on -32022 even if `supported` has their older versions (`rmcp` 3.9).
 pub(crate) fn modern_request<'a>(method: &str, params: Option<ValueRef<'a>>) -> Option<ModernRequest<'a>> {
     let meta = params.and_then(|params| params.get("_meta"));
-    let is_newer = |name: &str| name.starts_with(PROTOCOL) && !OLDER.contains(&name);
     let is_modern = meta.is_some_and(|meta| meta.members().any(|(name, _)| is_newer(name)))
         || params.is_some_and(|params| RETRY.iter().any(|name| params.get(name).is_some()));
     let fault = match (method, is_modern) {

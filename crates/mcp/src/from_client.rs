@@ -6,7 +6,10 @@ use countersign_tool_gate::Rejection;
 
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2025::{self, ClientNotification, ClientRequest};
-use crate::era_2026::{ModernRequest, modern_request};
+use crate::era_2026::{
+    Listened, ModernMethod, ModernRequest, client_info, discovered_line, initialized_line, modern_method,
+    modern_request,
+};
 use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
 use crate::held_call::HeldCall;
@@ -14,6 +17,7 @@ use crate::line::{LineReader, PeerLine};
 use crate::link::{Link, RequestPurpose};
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line};
+use crate::modern_client::{hello_line, without_era};
 use crate::results::{RefusalText, refusal_line};
 use crate::table::{Answered, Cancel};
 
@@ -113,8 +117,11 @@ fn refuse_call(link: &Link, fault: Fault) -> Option<Rejection> {
 }
 
 fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
-    if let Some(modern) = modern_request(method, params) {
-        return refuse_modern(link, id, method, modern);
+    if let Some(stated) = modern_request(method, params) {
+        return modern(link, message, id, method, params, stated);
+    }
+    if link.to_client.modern.is_listening(id) {
+        return refuse(link, Some(id), Some(method), Fault::IdInUse);
     }
     if link.is_too_early(method) {
         return refuse(link, Some(id), Some(method), Fault::NotInitialized);
@@ -155,7 +162,60 @@ fn refuse_modern(link: &Link, id: &RpcId, method: &str, modern: ModernRequest<'_
     if modern.fault != Fault::Discover {
         link.record(Direction::ToServer, Some(method), modern.fault);
     }
-    link.answer_fault_with(Some(id), modern.fault, modern.data());
+    link.answer_fault_with(Some(id), modern.fault, modern.data(false));
+}
+
+/// Handles a request of the stateless era.
+fn modern(
+    link: &Link,
+    message: &Canonical,
+    id: &RpcId,
+    method: &str,
+    params: Option<ValueRef<'_>>,
+    stated: ModernRequest<'_>,
+) {
+    let client = &link.to_client.modern;
+    if !client.takes_requests(link.handshake.is_done()) {
+        return refuse_modern(link, id, method, stated);
+    }
+    if !stated.is_current() {
+        let stated = stated.misstated();
+        link.record(Direction::ToServer, Some(method), stated.fault);
+        return link.answer_fault_with(Some(id), stated.fault, stated.data(true));
+    }
+    let asked = match modern_method(method, params) {
+        Ok(asked) => asked,
+        Err(fault) => return refuse(link, Some(id), Some(method), fault),
+    };
+    if client.is_listening(id) {
+        return refuse(link, Some(id), Some(method), Fault::IdInUse);
+    }
+    let line = |text: &[u8]| {
+        if let Ok(limits) = line_limits(link.settings.limits.client_line) {
+            client_line(link, text, &limits);
+        }
+    };
+    let hello = client.hello(
+        |hello| line(hello_line(hello, client_info(params)).as_bytes()),
+        || line(initialized_line().as_bytes()),
+    );
+    let Some(hello) = hello else {
+        return link.answer_fault(Some(id), Fault::ServerAnswer);
+    };
+    match asked {
+        ModernMethod::Discover => link.answer(id, discovered_line(id, &hello)),
+        ModernMethod::Listen => match Listened::read(params, &hello) {
+            Some(listened) if client.listen(id, listened) => {
+                link.send_to_client(listened.acknowledged_line(id))
+            }
+            Some(_) => refuse(link, Some(id), Some(method), Fault::TooMany),
+            None => refuse(link, Some(id), Some(method), Fault::BadParams),
+        },
+        ModernMethod::Pass(kind) => {
+            client.open(id, kind);
+            line(&without_era(message));
+        }
+    }
 }
 
 fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
@@ -204,8 +264,15 @@ fn withdraw(link: &Link, id: &RpcId, serial: u64) {
 }
 
 fn notification(link: &Link, message: &Canonical, method: &str, params: Option<ValueRef<'_>>) {
+    let client = &link.to_client.modern;
     if let Some(modern) = modern_request(method, params) {
-        return link.record(Direction::ToServer, Some(method), modern.fault);
+        if !client.is_on() || !modern.is_current() {
+            return link.record(Direction::ToServer, Some(method), modern.fault);
+        }
+        if let Ok(limits) = line_limits(link.settings.limits.client_line) {
+            client_line(link, &without_era(message), &limits);
+        }
+        return;
     }
     if link.is_too_early(method) {
         return record(link, method, Fault::NotInitialized);
@@ -226,6 +293,9 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
     let Some(id) = era_2025::cancelled_request(params) else {
         return link.record(Direction::ToServer, Some(method), Fault::BadParams);
     };
+    if link.to_client.modern.is_on() && link.to_client.modern.cancel(&id) {
+        return;
+    }
     note_strange(link, method, params);
     let found = {
         let asked = link.asked.lock();

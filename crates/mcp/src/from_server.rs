@@ -15,7 +15,7 @@ use crate::line::{LineReader, PeerLine};
 use crate::link::{Link, RequestPurpose};
 use crate::listing::PageAnswer;
 use crate::members::strange;
-use crate::message::{Body, Message, NotAMessage, RpcId, error_line};
+use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::plans::finish_if_over;
 use crate::proposing::announce_member;
 use crate::requests::Request;
@@ -104,6 +104,13 @@ fn unreadable(link: &Link, line: Gleaned, fault: Fault) {
 fn request(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, method: &str) {
     let refused = if link.is_too_early(method) {
         Some(Fault::NotInitialized)
+    } else if link.to_client.modern.is_on() {
+        // A client of the stateless era takes no requests. It said so, and `ping` needs no client.
+        if era_2025::is_ping(method) {
+            link.to_server.offer(result_line(id, "{}"), MAX_REFUSALS);
+            return;
+        }
+        Some(Fault::NotAllowed)
     } else if era_2025::server_request_passes(method, &link.settings.server_methods) {
         link.server_asked.lock().open(id.clone(), ()).err()
     } else {

@@ -253,6 +253,9 @@ impl Gateway {
             EndedBy::Server => EndReason::Server,
             EndedBy::Gateway => EndReason::Signal,
         });
+        for line in link.to_client.modern.end_listening() {
+            link.to_client.offer(line, usize::MAX);
+        }
         if end != EndedBy::Server {
             link.to_client.close();
         }

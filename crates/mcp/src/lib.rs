@@ -39,6 +39,7 @@ mod link;
 mod listing;
 mod members;
 mod message;
+mod modern_client;
 mod notice;
 mod output;
 mod plans;

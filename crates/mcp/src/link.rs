@@ -19,6 +19,7 @@ use crate::held_call::HeldCall;
 use crate::listing::{Listing, PageAnswer};
 use crate::members::UnknownMembers;
 use crate::message::{RpcId, error_line, error_line_with};
+use crate::modern_client::{ClientOutput, ModernClient};
 use crate::notice::{AnnouncedContract, GatewayNotice, Notice, QuestionNotice, Renewal};
 use crate::output::PeerOutput;
 use crate::proposed::ProposedCalls;
@@ -73,7 +74,7 @@ pub(crate) struct Link {
     pub(crate) waiting: WaitingCalls,
     /// Questions that the client shows as forms.
     pub(crate) forms: OpenForms,
-    pub(crate) to_client: PeerOutput,
+    pub(crate) to_client: ClientOutput,
     pub(crate) to_server: PeerOutput,
     life: Mutex<EndProgress>,
     lived: Condvar,
@@ -185,6 +186,9 @@ impl Link {
         let ttl = parts.settings.approval_ttl;
         let approvals = parts.pending.map(|store| CallApprovals::new(store, ttl));
         let contract_news = Mutex::new(AnnouncedContract::of(&parts.gate));
+        // Requests of the server, and forms of the gateway, have no place in the stateless era.
+        let asks_client = !parts.settings.server_methods.is_empty() || parts.forms.is_some();
+        let modern = ModernClient::new(!asks_client, prefix);
         Self {
             settings: parts.settings,
             gate: parts.gate,
@@ -210,7 +214,7 @@ impl Link {
             unlisted: Queue::new(limits.client_line.saturating_mul(2)),
             waiting: WaitingCalls::default(),
             forms: OpenForms::new(parts.forms),
-            to_client: PeerOutput::new(),
+            to_client: ClientOutput::new(modern),
             to_server: PeerOutput::new(),
             life: Mutex::default(),
             lived: Condvar::new(),

@@ -10,6 +10,7 @@ mod forms;
 mod handshake;
 mod held;
 mod lists;
+mod modern;
 mod own_names;
 mod passing;
 mod plan_approvals;

@@ -8,6 +8,13 @@ fn supported() -> Value {
     json!(["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])
 }
 
+/// A desk whose server may ask the client, which no client of the stateless era takes.
+fn of_one_era() -> Desk {
+    let setup = Setup::default();
+    let settings = setup.settings.clone().allow_server_method("elicitation/create").unwrap();
+    Desk::before_the_handshake(Setup { settings, ..setup })
+}
+
 fn modern(id: &str, method: &str, params: &Value) -> String {
     let mut params = params.clone();
     params["_meta"] = json!({ VERSION: "2026-07-28", "io.modelcontextprotocol/clientInfo": { "name": "c", "version": "1" } });
@@ -16,7 +23,7 @@ fn modern(id: &str, method: &str, params: &Value) -> String {
 
 #[test]
 fn a_modern_request_is_refused_with_the_supported_versions() {
-    for mut desk in [Desk::open(), Desk::before_the_handshake(Setup::default())] {
+    for mut desk in [Desk::open(), of_one_era()] {
         let call = json!({ "name": "search", "arguments": { "q": "x" } });
         for (method, params) in [("tools/call", &call), ("tools/list", &json!({})), ("ping", &json!({}))] {
             desk.send(&modern(method, method, params));
@@ -55,7 +62,7 @@ fn any_metadata_of_the_stateless_era_makes_a_request_modern() {
 
 #[test]
 fn discover_is_no_method_so_that_clients_fall_back() {
-    let mut desk = Desk::before_the_handshake(Setup::default());
+    let mut desk = of_one_era();
     desk.send(&modern("probe", "server/discover", &json!({})));
     let error = desk.client_got()["error"].clone();
     assert_eq!(error["code"], -32601, "{error}");
