@@ -79,7 +79,7 @@ impl ModernClient {
         self.is_on.load(Ordering::SeqCst)
     }
 
-    /// Returns the server's answer to the handshake. If there is none yet, `ask` sends the gateway's `initialize`, and
+    /// Returns the server's answer to the handshake. Before the first one, `ask` sends the gateway's `initialize`, and
     /// `greet` what follows the answer.
     pub(crate) fn hello(&self, ask: impl FnOnce(&RpcId), greet: impl FnOnce()) -> Option<ServerHello> {
         self.is_on.store(true, Ordering::SeqCst);

@@ -91,7 +91,7 @@ fn fail(_: &CheckedCall<'_>) -> Result<(), String> {
     panic!("a fault that a test asked for")
 }
 
-/// Checks and runs calls in Rust: what the cost of the Python layer is compared with. Their ids begin with `prefix`.
+/// Checks and runs calls in Rust, to measure the cost of the Python layer. Their ids begin with `prefix`.
 #[pyfunction]
 #[pyo3(signature = (gate, prefix, name, args, count))]
 pub(crate) fn testing_rust_calls(
