@@ -1,6 +1,7 @@
 """An MCP server of both eras that answers its tool `ask` by asking the client for input, as revision 2026-07-28 allows.
 
-Usage: asking_server.py LOG. Every line that it gets is appended to LOG. It needs nothing but Python.
+Usage: asking_server.py LOG [modern]. Every line that it gets is appended to LOG. With `modern`, it refuses the handshake, and
+requests without the era's metadata. It needs nothing but Python.
 """
 
 import json
@@ -36,10 +37,23 @@ def answer(method, params):
     return {}
 
 
+VERSION = "io.modelcontextprotocol/protocolVersion"
+IS_MODERN = "modern" in sys.argv[2:]
+
+
+def respond(method, params):
+    if IS_MODERN and params.get("_meta", {}).get(VERSION) != "2026-07-28":
+        return {"error": {"code": -32602, "message": "no metadata: this server speaks 2026-07-28"}}
+    return {"result": answer(method, params)}
+
+
 for line in sys.stdin:
     with open(sys.argv[1], "a") as log:
         log.write(line)
     message = json.loads(line)
     if "id" in message and "method" in message:
-        result = answer(message["method"], message.get("params", {}))
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+        if message["method"] == "subscriptions/listen":
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+                "_meta": {"io.modelcontextprotocol/subscriptionId": message["id"]}, "notifications": {}}}), flush=True)
+            continue
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **respond(message["method"], message.get("params", {}))}), flush=True)

@@ -302,9 +302,16 @@ async def stubborn(folder):
 
 
 async def eras(folder):
-    """A stock client in each of its modes, in front of a server that requests input instead of answering."""
+    """A stock client in each of its modes, in front of a server of the handshake era and of one that makes no handshake."""
+    for era in ("both", "modern"):
+        (folder / era).mkdir()
+        await eras_of(folder / era, era)
+
+
+async def eras_of(folder, era):
+    """The server requests input instead of answering."""
     got = folder / "got.jsonl"
-    direct = [sys.executable, str(Path(__file__).with_name("asking_server.py")), str(got)]
+    direct = [sys.executable, str(Path(__file__).with_name("asking_server.py")), str(got), era]
     free = {"impact": "read", "approval": "not_required"}
     gateway = set_up(folder, "asking", direct, {"plain": free, "ask": free})
     asked = []
@@ -329,28 +336,30 @@ async def eras(folder):
 
     async with client(direct, "2026-07-28") as plain:
         result = await plain.call_tool("ask", {})
-        check("eras: without the gateway the server's questions are answered", len(asked) == 3 and not result.is_error, asked)
+        check(f"eras: {era}: without the gateway the server's questions are answered", len(asked) == 3 and not result.is_error, asked)
     asked.clear()
     got.unlink()
     for mode, version in (("2026-07-28", "2026-07-28"), ("auto", "2026-07-28"), ("legacy", "2025-11-25")):
         async with client(gateway, mode) as one:
-            check(f"eras: {mode} connects", one.protocol_version == version, one.protocol_version)
-            check(f"eras: {mode} lists", sorted(tool.name for tool in (await one.list_tools()).tools) == ["ask", "plain"])
+            check(f"eras: {mode} and {era} connects", one.protocol_version == version, one.protocol_version)
+            check(f"eras: {mode} and {era} lists", sorted(tool.name for tool in (await one.list_tools()).tools) == ["ask", "plain"])
             done = await one.call_tool("plain", {})
-            check(f"eras: {mode} calls", done.content[0].text == "done", dump(done))
+            check(f"eras: {mode} and {era} calls", done.content[0].text == "done", dump(done))
             error = await refused(one.call_tool("ask", {}))
-            check(f"eras: {mode} gets no question in place of a result", getattr(error, "code", 0) == -32603, error)
+            check(f"eras: {mode} and {era} gets no question in place of a result", getattr(error, "code", 0) == -32603, error)
             unlisted = await one.call_tool("nothing", {})
-            check(f"eras: {mode} is refused", unlisted.is_error and "UNDISCLOSED_TOOL" in unlisted.content[0].text, dump(unlisted))
-    check("eras: the server's questions were put to nobody", not asked, asked)
-    check("eras: the server sees one era", "server/discover" not in got.read_text() and "io.modelcontextprotocol" not in got.read_text())
+            check(f"eras: {mode} and {era} is refused", unlisted.is_error and "UNDISCLOSED_TOOL" in unlisted.content[0].text, dump(unlisted))
+    check(f"eras: {era}: the server's questions were put to nobody", not asked, asked)
+    calls = [json.loads(line) for line in got.read_text().splitlines() if '"tools/call"' in line]
+    metadata = [any(name.startswith("io.modelcontextprotocol/") for name in call["params"].get("_meta", {})) for call in calls]
+    check(f"eras: {era}: the server sees its own era", metadata == [era == "modern"] * 6, metadata)
     lines = record(folder)
     codes = [line["code"] for line in lines if line["type"] == "gateway"]
-    check("eras: each refused message is on record, and no probe", codes == ["SERVER_ANSWER"] * 3, codes)
+    check(f"eras: {era}: each refused message is on record, and no probe", codes == ["SERVER_ANSWER"] * 3, codes)
     outcomes = [line["outcome"] for line in lines if line["type"] == "outcome"]
-    check("eras: how the calls ended is on record", outcomes == ["returned", "unknown"] * 3, outcomes)
+    check(f"eras: {era}: how the calls ended is on record", outcomes == ["returned", "unknown"] * 3, outcomes)
     codes = [line.get("code") for line in lines if line["type"] == "decision"]
-    check("eras: a decision says nothing of the client's era", codes == [None, None, "UNDISCLOSED_TOOL"] * 3, codes)
+    check(f"eras: {era}: a decision says nothing of the client's era", codes == [None, None, "UNDISCLOSED_TOOL"] * 3, codes)
 
 
 def main():

@@ -9,13 +9,15 @@ use countersign_canonical_json::{Kind, ValueRef};
 use crate::compose::Object;
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2025::{INITIALIZE, VERSIONS};
-use crate::fault::Fault;
+use crate::fault::{Fault, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
 use crate::message::{RpcId, result_line};
 
 /// The revision of this era.
 const REVISION: &str = "2026-07-28";
 pub(crate) const DISCOVER: &str = "server/discover";
 const LISTEN: &str = "subscriptions/listen";
+const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
+const INITIALIZED: &str = "notifications/initialized";
 /// Methods of the handshake era that this one removed.
 const REMOVED: [&str; 4] = ["ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 /// Methods whose results say for how long they may be kept.
@@ -108,6 +110,25 @@ pub(crate) enum ResultKind {
     Cached,
 }
 
+/// Returns whether this era removed a method of the handshake era.
+pub(crate) fn is_removed(method: &str) -> bool {
+    REMOVED.contains(&method)
+}
+
+/// Returns whether a client's notification belongs to the handshake era alone.
+pub(crate) fn is_of_handshake(method: &str) -> bool {
+    matches!(method, INITIALIZED | "notifications/roots/list_changed")
+}
+
+/// Returns whether a server that refuses `initialize` with this error may be one of this era: it does not know the method,
+/// misses the metadata, or names its revisions.
+pub(crate) fn may_be_modern(error: ValueRef<'_>) -> bool {
+    let code = error.get("code").and_then(ValueRef::as_i64);
+    code.is_some_and(|code| {
+        [METHOD_NOT_FOUND, INVALID_PARAMS, UNSUPPORTED_VERSION].map(i64::from).contains(&code)
+    })
+}
+
 /// Reads a request that states this era's revision.
 pub(crate) fn modern_method(method: &str, params: Option<ValueRef<'_>>) -> Result<ModernMethod, Fault> {
     let meta = params.and_then(|params| params.get("_meta"));
@@ -141,19 +162,13 @@ pub(crate) fn initialize_line(id: &RpcId, client: &str) -> String {
     let params = Object::new()
         .raw("capabilities", "{}")
         .raw("clientInfo", client)
-        .string("protocolVersion", VERSIONS.first().copied().unwrap_or_default())
-        .finish();
-    Object::new()
-        .raw("id", &id.json())
-        .string("jsonrpc", "2.0")
-        .string("method", INITIALIZE)
-        .raw("params", &params)
-        .finish()
+        .string("protocolVersion", VERSIONS.first().copied().unwrap_or_default());
+    request_line(id, INITIALIZE, params)
 }
 
 /// Builds the notification that ends the handshake.
 pub(crate) fn initialized_line() -> String {
-    Object::new().string("jsonrpc", "2.0").string("method", "notifications/initialized").finish()
+    Object::new().string("jsonrpc", "2.0").string("method", INITIALIZED).finish()
 }
 
 /// The server's answer to the handshake, as the gateway lets the client see it. All members are JSON.
@@ -229,6 +244,80 @@ pub(crate) fn complete(
     edits.add_members(&place, added);
 }
 
+/// The metadata of the gateway's requests to a server of this era. The client has no capabilities in it: what a server asks
+/// for in a result does not reach a client.
+fn metadata(client: Option<&str>) -> Object {
+    let mut meta = Object::new().raw(CAPABILITIES, "{}");
+    if let Some(client) = client {
+        meta = meta.raw(CLIENT, client);
+    }
+    meta.string(VERSION, REVISION)
+}
+
+/// Adds the metadata of this era to the line of a request.
+pub(crate) fn add_metadata(edits: &mut Edits<'_>, line: &ValuePosition<'_>, client: Option<&str>) {
+    let meta = metadata(client);
+    match (line.get("params"), line.find(&["params", "_meta"])) {
+        (_, Some(place)) => edits.add_members(&place, meta),
+        (Some(params), None) => edits.add_member(&params, "_meta", &meta.finish()),
+        (None, _) => edits.add_member(line, "params", &Object::new().raw("_meta", &meta.finish()).finish()),
+    }
+}
+
+/// Builds the question whether a server speaks this era.
+pub(crate) fn discover_line(id: &RpcId, client: Option<&str>) -> String {
+    request_line(id, DISCOVER, Object::new().raw("_meta", &metadata(client).finish()))
+}
+
+/// Builds the request for a server's notifications.
+pub(crate) fn listen_line(id: &RpcId, client: Option<&str>) -> String {
+    let all = ["promptsListChanged", "resourcesListChanged", "toolsListChanged"];
+    let filter = all.into_iter().fold(Object::new(), |object, name| object.raw(name, "true")).finish();
+    request_line(
+        id,
+        LISTEN,
+        Object::new().raw("_meta", &metadata(client).finish()).raw("notifications", &filter),
+    )
+}
+
+fn request_line(id: &RpcId, method: &str, params: Object) -> String {
+    Object::new()
+        .raw("id", &id.json())
+        .string("jsonrpc", "2.0")
+        .string("method", method)
+        .raw("params", &params.finish())
+        .finish()
+}
+
+/// Builds the answer to `initialize` out of a server's answer to `server/discover`; `None` if it does not speak this era.
+pub(crate) fn initialized_by(id: &RpcId, discovered: ValueRef<'_>) -> Option<String> {
+    let versions = discovered.get("supportedVersions")?;
+    versions.elements().any(|version| version.as_str() == Some(REVISION)).then_some(())?;
+    let hello = server_hello(discovered);
+    let mut result = Object::new()
+        .raw("capabilities", &hello.capabilities)
+        .string("protocolVersion", VERSIONS.first().copied().unwrap_or_default());
+    if let Some(instructions) = &hello.instructions {
+        result = result.raw("instructions", instructions);
+    }
+    let info = discovered.get("_meta").and_then(|meta| meta.get(SERVER)).map(ValueRef::canonical_text);
+    let unknown = || Object::new().string("name", "unknown").string("version", "0").finish();
+    Some(result_line(id, &result.raw("serverInfo", &info.unwrap_or_else(unknown)).finish()))
+}
+
+/// A server's notification as one of the handshake era; `None` if it is one already.
+pub(crate) fn without_stream(line: &[u8], params: Option<ValueRef<'_>>) -> Option<Vec<u8>> {
+    params?.get("_meta")?.members().find(|(name, _)| is_newer(name))?;
+    let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
+    edits.cut_members(&place.find(&["params", "_meta"])?, is_newer);
+    Some(edits.finish())
+}
+
+/// Returns whether a server's notification only confirms the gateway's request for notifications.
+pub(crate) fn is_acknowledgement(method: &str) -> bool {
+    method == ACKNOWLEDGED
+}
+
 /// The notifications that a stream of a client carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listened {
@@ -270,11 +359,7 @@ impl Listened {
         let notifications = kept.fold(Object::new(), |object, (name, _)| object.raw(name, "true")).finish();
         let params =
             Object::new().raw("_meta", &stream_meta(id)).raw("notifications", &notifications).finish();
-        Object::new()
-            .string("jsonrpc", "2.0")
-            .string("method", "notifications/subscriptions/acknowledged")
-            .raw("params", &params)
-            .finish()
+        Object::new().string("jsonrpc", "2.0").string("method", ACKNOWLEDGED).raw("params", &params).finish()
     }
 }
 

@@ -66,11 +66,11 @@ const JSON_CODES: &str = "JSON_";
 /// JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
-const METHOD_NOT_FOUND: i32 = -32601;
-const INVALID_PARAMS: i32 = -32602;
+pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
+pub(crate) const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
 /// MCP 2026-07-28, `UnsupportedProtocolVersionError`.
-const UNSUPPORTED_VERSION: i32 = -32022;
+pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 /// Outside of the range that JSON-RPC reserves (-32768 to -32000), in which MCP has codes of its own.
 const TOO_MANY_REQUESTS: i32 = 429;
 

@@ -7,8 +7,8 @@ use countersign_tool_gate::Rejection;
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2025::{self, ClientNotification, ClientRequest};
 use crate::era_2026::{
-    Listened, ModernMethod, ModernRequest, client_info, discovered_line, initialized_line, modern_method,
-    modern_request,
+    self, Listened, ModernMethod, ModernRequest, client_info, discovered_line, initialized_line,
+    modern_method, modern_request,
 };
 use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
@@ -16,7 +16,7 @@ use crate::held_call::HeldCall;
 use crate::line::{LineReader, PeerLine};
 use crate::link::{Link, RequestPurpose};
 use crate::members::strange;
-use crate::message::{Body, Message, NotAMessage, RpcId, error_line};
+use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::modern_client::{hello_line, without_era};
 use crate::results::{RefusalText, refusal_line};
 use crate::table::{Answered, Cancel};
@@ -126,6 +126,9 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     if link.is_too_early(method) {
         return refuse(link, Some(id), Some(method), Fault::NotInitialized);
     }
+    if link.modern_server.is_on() && era_2026::is_removed(method) {
+        return removed(link, id, method);
+    }
     let asked = match era_2025::client_request(method, &link.settings.client_methods) {
         ClientRequest::Call => return call(link, message, id, method, params),
         ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
@@ -135,6 +138,7 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
         ClientRequest::Initialize => match link.handshake.begin() {
             Some(attempt) => {
                 link.forms.note_client(params);
+                link.modern_server.note_client(params);
                 RequestPurpose::Initialize(attempt)
             }
             None => return refuse(link, Some(id), Some(method), Fault::AlreadyInitialized),
@@ -163,6 +167,17 @@ fn refuse_modern(link: &Link, id: &RpcId, method: &str, modern: ModernRequest<'_
         link.record(Direction::ToServer, Some(method), modern.fault);
     }
     link.answer_fault_with(Some(id), modern.fault, modern.data(false));
+}
+
+/// Handles a request that the server's era does not have. The gateway itself shows that someone is there.
+fn removed(link: &Link, id: &RpcId, method: &str) {
+    if link.asked.lock().is_in_use(id) {
+        refuse(link, Some(id), Some(method), Fault::IdInUse);
+    } else if era_2025::is_ping(method) {
+        link.send_to_client(result_line(id, "{}"));
+    } else {
+        refuse(link, Some(id), Some(method), Fault::NotAllowed);
+    }
 }
 
 /// Handles a request of the stateless era.

@@ -76,7 +76,14 @@ fn server_line(link: &Link, line: &mut [u8], limits: &Limits) {
     };
     match Message::read(message.value()) {
         Ok(Message::Request { id, method, .. }) => request(link, line, message.value(), &id, method),
+        Ok(Message::Notification { method, .. })
+            if era_2026::is_acknowledgement(method) && link.modern_server.is_on() => {}
         Ok(Message::Notification { method, params }) => {
+            if let Some(mut line) =
+                era_2026::without_stream(line, params).filter(|_| link.modern_server.is_on())
+            {
+                return server_line(link, &mut line, limits);
+            }
             notification(link, line, message.value(), method, params);
         }
         Ok(Message::Answer { id, body }) => answer(link, line, message.value(), &id, body),
@@ -164,7 +171,9 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         give_up(link, request, Fault::ServerAnswer);
         return link.settled();
     }
-    let Request { client, what } = request;
+    let Some(Request { client, what }) = asked_for_era(link, line, message, request, body) else {
+        return link.settled();
+    };
     let is_hello = matches!(what, RequestPurpose::Initialize(_));
     let is_call = matches!(what, RequestPurpose::Call(..));
     let mut notice = None;
@@ -206,7 +215,10 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
             Body::Result(_) => Err(Fault::ProtocolVersion),
             Body::Error => Ok(None),
         },
-        RequestPurpose::Other | RequestPurpose::Held => Ok(None),
+        RequestPurpose::Discover(..)
+        | RequestPurpose::Listen
+        | RequestPurpose::Other
+        | RequestPurpose::Held => Ok(None),
     };
     if let Some(client) = client {
         match page {
@@ -240,6 +252,88 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         }
     }
     link.settled();
+}
+
+/// Asks a server that refused `initialize` whether it is of the stateless era, and handles its answer. Returns any other
+/// request.
+fn asked_for_era(
+    link: &Link,
+    line: &[u8],
+    message: ValueRef<'_>,
+    request: Request<RequestPurpose>,
+    body: Body<'_>,
+) -> Option<Request<RequestPurpose>> {
+    let (client, what) = match request {
+        Request { client: Some(client), what } => (client, what),
+        Request { what: RequestPurpose::Listen, .. } => return None,
+        own @ Request { client: None, .. } => return Some(own),
+    };
+    match (what, body) {
+        (RequestPurpose::Initialize(attempt), Body::Error)
+            if link.modern_server.asks(message.get("error")) =>
+        {
+            if let Some(id) = reopen(link, &client, RequestPurpose::Discover(attempt, line.to_vec())) {
+                link.to_server.offer(link.modern_server.discover_line(&id), MAX_REFUSALS);
+            }
+            None
+        }
+        (RequestPurpose::Discover(attempt, refused), body) => {
+            let id = reopen(link, &client, RequestPurpose::Initialize(attempt))?;
+            let hello = match body {
+                Body::Result(result) => era_2026::initialized_by(&id, result),
+                Body::Error => None,
+            };
+            let is_modern = hello.is_some();
+            let mut line = hello.map_or_else(|| with_id(&refused, &id), String::into_bytes);
+            if is_modern {
+                link.modern_server.turn_on();
+            }
+            server_line(link, &mut line, &Limits::hard_caps());
+            if is_modern {
+                listen(link);
+            }
+            None
+        }
+        (what, _) => Some(Request { client: Some(client), what }),
+    }
+}
+
+/// Asks the server again, or otherwise, in place of a client's request. Returns the new id towards the server.
+fn reopen(link: &Link, client: &RpcId, what: RequestPurpose) -> Option<RpcId> {
+    let mut table = link.asked.lock();
+    match table.open(client.clone(), what) {
+        Ok(serial) => {
+            // The client's id is in use again, so the answers that wait for it go on waiting.
+            table.take_behind(client);
+            Some(table.wire_id(serial))
+        }
+        Err(fault) => {
+            drop(table);
+            link.answer(client, error_line(Some(client), fault));
+            None
+        }
+    }
+}
+
+/// Opens the stream of the server's notifications.
+fn listen(link: &Link) {
+    let id = {
+        let mut table = link.asked.lock();
+        let serial = table.reserve();
+        table.open_own(serial, RequestPurpose::Listen).ok().map(|()| table.wire_id(serial))
+    };
+    if let Some(id) = id {
+        link.to_server.offer(link.modern_server.listen_line(&id), MAX_REFUSALS);
+    }
+}
+
+/// The line of an answer under another id.
+fn with_id(line: &[u8], id: &RpcId) -> Vec<u8> {
+    let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
+    if let Some(old) = place.get("id") {
+        edits.replace(&old, id.json());
+    }
+    edits.finish()
 }
 
 /// Returns whether an answer is not a final result: it requests input from the client, or promises a later result of a call.

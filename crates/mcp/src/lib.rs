@@ -40,6 +40,7 @@ mod listing;
 mod members;
 mod message;
 mod modern_client;
+mod modern_server;
 mod notice;
 mod output;
 mod plans;

@@ -20,6 +20,7 @@ use crate::listing::{Listing, PageAnswer};
 use crate::members::UnknownMembers;
 use crate::message::{RpcId, error_line, error_line_with};
 use crate::modern_client::{ClientOutput, ModernClient};
+use crate::modern_server::ModernServer;
 use crate::notice::{AnnouncedContract, GatewayNotice, Notice, QuestionNotice, Renewal};
 use crate::output::PeerOutput;
 use crate::proposed::ProposedCalls;
@@ -76,6 +77,7 @@ pub(crate) struct Link {
     pub(crate) forms: OpenForms,
     pub(crate) to_client: ClientOutput,
     pub(crate) to_server: PeerOutput,
+    pub(crate) modern_server: ModernServer,
     life: Mutex<EndProgress>,
     lived: Condvar,
 }
@@ -92,6 +94,10 @@ pub(crate) enum RequestPurpose {
         page: Page,
     },
     Initialize(HandshakeAttempt),
+    /// The question for the stateless era, in place of the client's `initialize`, and the line that refused that.
+    Discover(HandshakeAttempt, Vec<u8>),
+    /// The gateway's own request for the notifications of a server of the stateless era.
+    Listen,
     Other,
     /// The gateway's own request for tools.
     Own {
@@ -103,7 +109,7 @@ pub(crate) enum RequestPurpose {
 impl RequestPurpose {
     /// Returns whether the client may cancel the request: only its own, and never `initialize` (MCP 2025-11-25, *Cancellation*).
     pub(crate) const fn may_be_cancelled(&self) -> bool {
-        !matches!(self, Self::Own { .. } | Self::Initialize(_))
+        !matches!(self, Self::Own { .. } | Self::Listen | Self::Initialize(_) | Self::Discover(..))
     }
 }
 
@@ -216,6 +222,7 @@ impl Link {
             forms: OpenForms::new(parts.forms),
             to_client: ClientOutput::new(modern),
             to_server: PeerOutput::new(),
+            modern_server: ModernServer::default(),
             life: Mutex::default(),
             lived: Condvar::new(),
         }
@@ -228,7 +235,10 @@ impl Link {
 
     /// Sends one line to the server, as soon as there is room. Returns `false` if the server accepts no more.
     pub(crate) fn send_to_server(&self, line: impl Into<Vec<u8>>) -> bool {
-        self.to_server.send(line)
+        if !self.modern_server.is_on() {
+            return self.to_server.send(line);
+        }
+        self.modern_server.translated(line.into()).is_none_or(|line| self.to_server.send(line))
     }
 
     /// Answers a client's request that is no longer in the table, then sends the answers that wait for its id.

@@ -22,6 +22,10 @@ use crate::output::PeerOutput;
 /// Longest wait for the server's answer to the handshake. A server may have to be installed first.
 const HELLO_WAIT: Duration = Duration::from_secs(60);
 
+/// Most requests that wait for an answer of the era. The answer to any further one has no members of its own, which clients
+/// read as complete.
+const MAX_OPEN: usize = 4_096;
+
 /// Most streams of notifications of one client.
 const MAX_LISTENING: usize = 16;
 
@@ -103,6 +107,9 @@ impl ModernClient {
     /// Notes a request that is passed on, whose answer becomes one of the era.
     pub(crate) fn open(&self, id: &RpcId, kind: ResultKind) {
         let mut state = self.state.lock();
+        if state.open.len() >= MAX_OPEN {
+            return;
+        }
         let (_, count) = state.open.entry(id.clone()).or_insert((kind, 0));
         *count = count.saturating_add(1);
     }

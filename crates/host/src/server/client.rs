@@ -26,6 +26,11 @@ const SHOWN_CHARS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Protocol revision that the client offers.
 const REVISION: &str = "2025-11-25";
+/// Revision of the stateless era, for servers that make no handshake.
+const STATELESS: &str = "2026-07-28";
+/// Errors with which such a server refuses `initialize`: the method, its params, the revision (MCP 2026-07-28, *Versioning and
+/// Compatibility*).
+const NO_HANDSHAKE: [i64; 3] = [-32601, -32602, -32022];
 
 /// An MCP client of one server, with one request at a time.
 #[derive(Debug)]
@@ -36,6 +41,8 @@ pub struct Client {
     interrupt: Interrupt,
     next_id: u64,
     tools_changed: bool,
+    /// Metadata of each request to a server of the stateless era, as JSON.
+    metadata: Option<String>,
 }
 
 /// Result of an answered call.
@@ -71,10 +78,11 @@ impl Client {
             }
         });
         let wait = Duration::from_millis(wait.as_millis());
-        Self { to: lines, from: receiver, wait, interrupt, next_id: 1, tools_changed: false }
+        Self { to: lines, from: receiver, wait, interrupt, next_id: 1, tools_changed: false, metadata: None }
     }
 
-    /// Initializes the session and returns the server's answer. The client declares no capability.
+    /// Initializes the session and returns the server's answer. The client declares no capability. A server of the stateless era
+    /// is discovered instead, and its answer is returned in the form of `initialize`.
     ///
     /// # Errors
     /// `SERVER_ENDED`, `SERVER_TIMEOUT`, `SERVER_ANSWER`, `INTERRUPTED`.
@@ -101,9 +109,48 @@ impl Client {
             "capabilities": capabilities,
             "clientInfo": {"name": "countersign", "version": env!("CARGO_PKG_VERSION")},
         });
-        let answer = self.ask_for_result("initialize", &params.to_string())?;
+        let answer = self.ask("initialize", &params.to_string())?;
+        let code = answer.value().pointer("/error/code").and_then(ValueRef::as_i64);
+        if code.is_some_and(|code| NO_HANDSHAKE.contains(&code))
+            && let Some(discovered) = self.discover(capabilities)?
+        {
+            return Ok(discovered);
+        }
+        let answer = with_result("initialize", answer)?;
         self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())?;
         Ok(answer)
+    }
+
+    /// Asks a server that refused `initialize` whether it is of the stateless era. Returns `None` if it is of neither.
+    fn discover(&mut self, capabilities: &serde_json::Value) -> Result<Option<Canonical>, HostError> {
+        let metadata = json!({
+            "io.modelcontextprotocol/protocolVersion": STATELESS,
+            "io.modelcontextprotocol/clientInfo": {"name": "countersign", "version": env!("CARGO_PKG_VERSION")},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        self.metadata = Some(metadata.to_string());
+        let answer = self.ask("server/discover", "{}")?;
+        let result = answer.value().get("result");
+        let versions = result.and_then(|result| result.get("supportedVersions"));
+        let speaks = |versions: ValueRef<'_>| versions.elements().any(|it| it.as_str() == Some(STATELESS));
+        let Some(result) = result.filter(|_| versions.is_some_and(speaks)) else {
+            self.metadata = None;
+            return Ok(None);
+        };
+        let text =
+            |value: Option<ValueRef<'_>>| value.map_or_else(|| "null".to_owned(), ValueRef::canonical_text);
+        let info = result.get("_meta").and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"));
+        let mut hello = format!(
+            r#"{{"result":{{"capabilities":{},"protocolVersion":"{REVISION}","serverInfo":{}"#,
+            text(result.get("capabilities")),
+            text(info),
+        );
+        if let Some(instructions) = result.get("instructions") {
+            hello.push_str(&format!(r#","instructions":{}"#, instructions.canonical_text()));
+        }
+        hello.push_str("}}");
+        let limits = Limits::hard_caps().bytes(LINE_BYTES).unwrap_or_default();
+        read(hello.as_bytes(), Recipe::Rfc8785, &limits).map(Some).map_err(|error| malformed(&error))
     }
 
     /// Lists all tools page by page; returns each answer to `tools/list` as received.
@@ -159,20 +206,17 @@ impl Client {
             let is_error = result.get("isError").map(ValueRef::as_bool);
             result.kind() == Kind::Object && is_error.is_none_or(|is_error| is_error == Some(false))
         };
-        let result = answer.value().get("result").filter(is_success);
+        // A request for input is no result (MCP 2026-07-28, *Multi Round-Trip Requests*).
+        let is_final = |result: &ValueRef<'_>| {
+            result.get("resultType").is_none_or(|kind| kind.as_str() == Some("complete"))
+        };
+        let result = answer.value().get("result").filter(is_success).filter(is_final);
         Ok(result.map_or(CallEnd::Failed, |result| CallEnd::Returned(result.canonical_text().into_bytes())))
     }
 
     fn ask_for_result(&mut self, method: &str, params: &str) -> Result<Canonical, HostError> {
         let answer = self.ask(method, params)?;
-        if let Some(error) = answer.value().pointer("/error/message").and_then(ValueRef::as_str) {
-            let error: String = error.chars().take(SHOWN_CHARS).collect();
-            return Err(answered_badly(&format!("error response to `{method}`: {error}")));
-        }
-        if answer.value().get("result").is_none() {
-            return Err(answered_badly(&format!("response to `{method}` without a result")));
-        }
-        Ok(answer)
+        with_result(method, answer)
     }
 
     /// Returns an error once a signal has come, so that no new work begins.
@@ -188,6 +232,10 @@ impl Client {
         self.check_interrupt()?;
         let id = self.next_id;
         self.next_id = id.saturating_add(1);
+        let params = match &self.metadata {
+            Some(metadata) => with_member(params, "_meta", metadata),
+            None => params.to_owned(),
+        };
         self.send(format!(r#"{{"id":{id},"jsonrpc":"2.0","method":"{method}","params":{params}}}"#))?;
         for _ in 0..MAX_MESSAGES {
             let message = self.receive(method)?;
@@ -277,4 +325,23 @@ fn is_answer(value: ValueRef<'_>) -> bool {
 
 fn answered_badly(what: &str) -> HostError {
     HostError::new("SERVER_ANSWER", format!("MCP protocol violation by the server: {what}"))
+}
+
+/// Returns the answer if it has a result, and otherwise the server's error.
+fn with_result(method: &str, answer: Canonical) -> Result<Canonical, HostError> {
+    if let Some(error) = answer.value().pointer("/error/message").and_then(ValueRef::as_str) {
+        let error: String = error.chars().take(SHOWN_CHARS).collect();
+        return Err(answered_badly(&format!("error response to `{method}`: {error}")));
+    }
+    if answer.value().get("result").is_none() {
+        return Err(answered_badly(&format!("response to `{method}` without a result")));
+    }
+    Ok(answer)
+}
+
+/// Appends a member to the text of an object that does not have it.
+fn with_member(object: &str, name: &str, value: &str) -> String {
+    let inner = object.trim().strip_suffix('}').unwrap_or_default();
+    let comma = if inner == "{" { "" } else { "," };
+    format!(r#"{inner}{comma}"{name}":{value}}}"#)
 }

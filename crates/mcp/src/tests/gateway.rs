@@ -11,6 +11,7 @@ mod handshake;
 mod held;
 mod lists;
 mod modern;
+mod modern_servers;
 mod own_names;
 mod passing;
 mod plan_approvals;
