@@ -125,6 +125,20 @@ pub struct ApprovalPart {
     store_must_exist: bool,
 }
 
+/// An era of MCP, as the configuration names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
+pub enum EraName {
+    /// The one that the peer speaks.
+    #[default]
+    Auto,
+    /// Revisions that begin with `initialize`.
+    Handshake,
+    /// Revision 2026-07-28.
+    Stateless,
+}
+
 /// Rules by which action proposals are judged.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -202,6 +216,12 @@ pub struct ServerPart {
     /// Further methods of the server that may pass.
     #[serde(default)]
     pub server_methods: Vec<String>,
+    /// Era of MCP that is spoken to the server.
+    #[serde(default)]
+    pub era: EraName,
+    /// Era of MCP that is spoken to the client.
+    #[serde(default)]
+    pub client_era: EraName,
 }
 
 /// Limits on memory and waiting times. An omitted limit is the gateway's own.

@@ -289,10 +289,14 @@ fn request_line(id: &RpcId, method: &str, params: Object) -> String {
         .finish()
 }
 
-/// Builds the answer to `initialize` out of a server's answer to `server/discover`; `None` if it does not speak this era.
-pub(crate) fn initialized_by(id: &RpcId, discovered: ValueRef<'_>) -> Option<String> {
-    let versions = discovered.get("supportedVersions")?;
-    versions.elements().any(|version| version.as_str() == Some(REVISION)).then_some(())?;
+/// Returns whether a server that answers `server/discover` so speaks this era.
+pub(crate) fn is_spoken_by(discovered: ValueRef<'_>) -> bool {
+    let mut versions = discovered.get("supportedVersions").into_iter().flat_map(ValueRef::elements);
+    versions.any(|version| version.as_str() == Some(REVISION))
+}
+
+/// Builds the answer to `initialize` out of a server's answer to `server/discover`.
+pub(crate) fn initialized_by(id: &RpcId, discovered: ValueRef<'_>) -> String {
     let hello = server_hello(discovered);
     let mut result = Object::new()
         .raw("capabilities", &hello.capabilities)
@@ -302,7 +306,7 @@ pub(crate) fn initialized_by(id: &RpcId, discovered: ValueRef<'_>) -> Option<Str
     }
     let info = discovered.get("_meta").and_then(|meta| meta.get(SERVER)).map(ValueRef::canonical_text);
     let unknown = || Object::new().string("name", "unknown").string("version", "0").finish();
-    Some(result_line(id, &result.raw("serverInfo", &info.unwrap_or_else(unknown)).finish()))
+    result_line(id, &result.raw("serverInfo", &info.unwrap_or_else(unknown)).finish())
 }
 
 /// A server's notification as one of the handshake era; `None` if it is one already.

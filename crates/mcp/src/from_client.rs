@@ -12,6 +12,7 @@ use crate::era_2026::{
 };
 use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
+use crate::handshake::HandshakeAttempt;
 use crate::held_call::HeldCall;
 use crate::line::{LineReader, PeerLine};
 use crate::link::{Link, RequestPurpose};
@@ -19,6 +20,7 @@ use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::modern_client::{hello_line, without_era};
 use crate::results::{RefusalText, refusal_line};
+use crate::settings::Era;
 use crate::table::{Answered, Cancel};
 
 /// Additional nesting depth of a message beyond its arguments: params, metadata, and the wrapping that clients add.
@@ -129,6 +131,9 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     if link.modern_server.is_on() && era_2026::is_removed(method) {
         return removed(link, id, method);
     }
+    if method == era_2025::INITIALIZE && link.settings.client_era == Era::Stateless && !is_own(link, id) {
+        return refuse(link, Some(id), Some(method), Fault::NotAllowed);
+    }
     let asked = match era_2025::client_request(method, &link.settings.client_methods) {
         ClientRequest::Call => return call(link, message, id, method, params),
         ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
@@ -139,6 +144,9 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
             Some(attempt) => {
                 link.forms.note_client(params);
                 link.modern_server.note_client(params);
+                if link.modern_server.skips_handshake() {
+                    return discover(link, id, attempt);
+                }
                 RequestPurpose::Initialize(attempt)
             }
             None => return refuse(link, Some(id), Some(method), Fault::AlreadyInitialized),
@@ -167,6 +175,23 @@ fn refuse_modern(link: &Link, id: &RpcId, method: &str, modern: ModernRequest<'_
         link.record(Direction::ToServer, Some(method), modern.fault);
     }
     link.answer_fault_with(Some(id), modern.fault, modern.data(false));
+}
+
+/// Asks a server that gets no `initialize` to be discovered, in place of the client's `initialize`.
+fn discover(link: &Link, id: &RpcId, attempt: HandshakeAttempt) {
+    let opened = {
+        let mut table = link.asked.lock();
+        let opened = table.open(id.clone(), RequestPurpose::Discover(attempt, None));
+        opened.map(|serial| (serial, table.wire_id(serial)))
+    };
+    match opened {
+        Ok((serial, wire)) => {
+            if !link.send_to_server(link.modern_server.discover_line(&wire)) {
+                withdraw(link, id, serial);
+            }
+        }
+        Err(fault) => cannot_open(link, id, era_2025::INITIALIZE, fault),
+    }
 }
 
 /// Handles a request that the server's era does not have. The gateway itself shows that someone is there.
@@ -231,6 +256,11 @@ fn modern(
             line(&without_era(message));
         }
     }
+}
+
+/// Returns whether a request is the gateway's own, for a client of the stateless era.
+fn is_own(link: &Link, id: &RpcId) -> bool {
+    link.to_client.modern.is_hello(id)
 }
 
 fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {

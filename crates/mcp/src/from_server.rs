@@ -11,6 +11,7 @@ use crate::era_2025::{self, Page, ServerNotification};
 use crate::era_2026;
 use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
+use crate::handshake::HandshakeAttempt;
 use crate::line::{LineReader, PeerLine};
 use crate::link::{Link, RequestPurpose};
 use crate::listing::PageAnswer;
@@ -272,29 +273,46 @@ fn asked_for_era(
         (RequestPurpose::Initialize(attempt), Body::Error)
             if link.modern_server.asks(message.get("error")) =>
         {
-            if let Some(id) = reopen(link, &client, RequestPurpose::Discover(attempt, line.to_vec())) {
+            if let Some(id) = reopen(link, &client, RequestPurpose::Discover(attempt, Some(line.to_vec()))) {
                 link.to_server.offer(link.modern_server.discover_line(&id), MAX_REFUSALS);
             }
             None
         }
         (RequestPurpose::Discover(attempt, refused), body) => {
-            let id = reopen(link, &client, RequestPurpose::Initialize(attempt))?;
-            let hello = match body {
-                Body::Result(result) => era_2026::initialized_by(&id, result),
-                Body::Error => None,
-            };
-            let is_modern = hello.is_some();
-            let mut line = hello.map_or_else(|| with_id(&refused, &id), String::into_bytes);
-            if is_modern {
-                link.modern_server.turn_on();
-            }
-            server_line(link, &mut line, &Limits::hard_caps());
-            if is_modern {
-                listen(link);
-            }
+            discovered(link, &client, attempt, refused.as_deref(), body);
             None
         }
         (what, _) => Some(Request { client: Some(client), what }),
+    }
+}
+
+/// Turns a server's answer to the question for its era into its answer to `initialize`.
+fn discovered(
+    link: &Link,
+    client: &RpcId,
+    attempt: HandshakeAttempt,
+    refused: Option<&[u8]>,
+    body: Body<'_>,
+) {
+    let speaks = match body {
+        Body::Result(result) => era_2026::is_spoken_by(result).then_some(result),
+        Body::Error => None,
+    };
+    if speaks.is_none() && refused.is_none() {
+        link.record(Direction::ToClient, None, Fault::ProtocolVersion);
+        return link.answer(client, error_line(Some(client), Fault::ProtocolVersion));
+    }
+    let Some(id) = reopen(link, client, RequestPurpose::Initialize(attempt)) else { return };
+    let mut line = match speaks {
+        Some(result) => era_2026::initialized_by(&id, result).into_bytes(),
+        None => with_id(refused.unwrap_or_default(), &id),
+    };
+    if speaks.is_some() {
+        link.modern_server.turn_on();
+    }
+    server_line(link, &mut line, &Limits::hard_caps());
+    if speaks.is_some() {
+        listen(link);
     }
 }
 

@@ -65,5 +65,5 @@ pub use forms::{ClientForms, FormAnswer};
 pub use gateway::{Gateway, GatewayEnd, GatewayStop};
 pub use notice::GatewayNotice;
 pub use proposing::PROPOSE;
-pub use settings::{GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint};
+pub use settings::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint};
 pub use submission::{SUBMIT_PLAN, read_plan};

@@ -26,7 +26,7 @@ use crate::output::PeerOutput;
 use crate::proposed::ProposedCalls;
 use crate::queue::Queue;
 use crate::requests::{AnswerTurn, Request, Requests};
-use crate::settings::GatewaySettings;
+use crate::settings::{Era, GatewaySettings};
 use crate::submission::LastStep;
 use crate::table::Table;
 use crate::waiting::WaitingCalls;
@@ -94,8 +94,9 @@ pub(crate) enum RequestPurpose {
         page: Page,
     },
     Initialize(HandshakeAttempt),
-    /// The question for the stateless era, in place of the client's `initialize`, and the line that refused that.
-    Discover(HandshakeAttempt, Vec<u8>),
+    /// The question for the stateless era, in place of the client's `initialize`, and the line with which the server refused
+    /// that, if it got it.
+    Discover(HandshakeAttempt, Option<Vec<u8>>),
     /// The gateway's own request for the notifications of a server of the stateless era.
     Listen,
     Other,
@@ -194,7 +195,8 @@ impl Link {
         let contract_news = Mutex::new(AnnouncedContract::of(&parts.gate));
         // Requests of the server, and forms of the gateway, have no place in the stateless era.
         let asks_client = !parts.settings.server_methods.is_empty() || parts.forms.is_some();
-        let modern = ModernClient::new(!asks_client, prefix);
+        let modern = ModernClient::new(parts.settings.client_era != Era::Handshake && !asks_client, prefix);
+        let modern_server = ModernServer::new(parts.settings.server_era);
         Self {
             settings: parts.settings,
             gate: parts.gate,
@@ -222,7 +224,7 @@ impl Link {
             forms: OpenForms::new(parts.forms),
             to_client: ClientOutput::new(modern),
             to_server: PeerOutput::new(),
-            modern_server: ModernServer::default(),
+            modern_server,
             life: Mutex::default(),
             lived: Condvar::new(),
         }

@@ -104,6 +104,11 @@ impl ModernClient {
         Some(hello)
     }
 
+    /// Returns whether this is the id of the gateway's own `initialize`.
+    pub(crate) fn is_hello(&self, id: &RpcId) -> bool {
+        *id == self.hello_id
+    }
+
     /// Notes a request that is passed on, whose answer becomes one of the era.
     pub(crate) fn open(&self, id: &RpcId, kind: ResultKind) {
         let mut state = self.state.lock();

@@ -13,10 +13,12 @@ use parking_lot::Mutex;
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2026;
 use crate::message::{Message, RpcId};
+use crate::settings::Era;
 
 /// State of a server that may be of the stateless era.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ModernServer {
+    era: Era,
     /// Whether the server was asked for the era.
     was_asked: AtomicBool,
     is_on: AtomicBool,
@@ -25,6 +27,20 @@ pub(crate) struct ModernServer {
 }
 
 impl ModernServer {
+    pub(crate) fn new(era: Era) -> Self {
+        Self {
+            era,
+            was_asked: AtomicBool::new(false),
+            is_on: AtomicBool::new(false),
+            client: Mutex::default(),
+        }
+    }
+
+    /// Returns whether the server gets no `initialize`.
+    pub(crate) fn skips_handshake(&self) -> bool {
+        self.era == Era::Stateless
+    }
+
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::SeqCst)
     }
@@ -41,7 +57,9 @@ impl ModernServer {
 
     /// Returns whether the server is asked for the era, after it has refused `initialize` with this error: once.
     pub(crate) fn asks(&self, error: Option<ValueRef<'_>>) -> bool {
-        error.is_some_and(era_2026::may_be_modern) && !self.was_asked.swap(true, Ordering::SeqCst)
+        self.era == Era::Auto
+            && error.is_some_and(era_2026::may_be_modern)
+            && !self.was_asked.swap(true, Ordering::SeqCst)
     }
 
     pub(crate) fn discover_line(&self, id: &RpcId) -> String {

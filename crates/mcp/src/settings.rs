@@ -38,6 +38,21 @@ pub struct GatewaySettings {
     pub(crate) plans: Option<PlanApprovals>,
     pub(crate) proposals: ProposalHint,
     pub(crate) refused_messages: RefusalRate,
+    pub(crate) client_era: Era,
+    pub(crate) server_era: Era,
+}
+
+/// Which of MCP's two eras is spoken on one side of the gateway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Era {
+    /// Whichever the peer speaks.
+    #[default]
+    Auto,
+    /// Revisions up to 2025-11-25, which begin with `initialize`.
+    Handshake,
+    /// Revision 2026-07-28.
+    Stateless,
 }
 
 /// Which submitted plans need an approval as a whole. An amendment always does.
@@ -90,6 +105,8 @@ impl GatewaySettings {
             plans: None,
             proposals: ProposalHint::Schema,
             refused_messages: RefusalRate::MESSAGES,
+            client_era: Era::Auto,
+            server_era: Era::Auto,
         }
     }
 
@@ -109,6 +126,21 @@ impl GatewaySettings {
     pub fn allow_server_method(mut self, method: &str) -> Result<Self, SettingsError> {
         self.server_methods.insert(check_method(method)?);
         Ok(self)
+    }
+
+    /// Sets the era towards the client. [`Era::Stateless`] has no effect where the server may ask the client, or forms are shown: the
+    /// gateway then speaks to no client of either era.
+    #[must_use]
+    pub const fn client_era(mut self, era: Era) -> Self {
+        self.client_era = era;
+        self
+    }
+
+    /// Sets the era towards the server. With [`Era::Auto`], the server gets `initialize`, and `server/discover` if it refuses that.
+    #[must_use]
+    pub const fn server_era(mut self, era: Era) -> Self {
+        self.server_era = era;
+        self
     }
 
     /// Sets the limits.

@@ -98,6 +98,8 @@ gateway.toml (paths are taken from its own folder):
   name = \"desk\"
   methods = []                       # further client methods, by exact name
   server_methods = []                # further server methods, by exact name
+  era = \"auto\"                       # of MCP, towards the server: or handshake, stateless
+  client_era = \"auto\"                # towards the client: or handshake, stateless
   # [observe]                        # a shadow mode with a stated end: docs/gateway.md
   # [metrics]                        # needs a build with the feature prometheus: docs/metrics.md
   # [traces]                         # needs a build with the feature otel: docs/traces.md";

@@ -1,9 +1,9 @@
 //! The gateway's settings, from the configuration.
 
-use countersign_host::config_file::{Announce, ConfigFile, Elicit, LimitsPart};
+use countersign_host::config_file::{Announce, ConfigFile, Elicit, EraName, LimitsPart};
 use countersign_host::plans::{Approve, PlanPart};
 use countersign_host::time::Span;
-use countersign_mcp::{GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint, SettingsError};
+use countersign_mcp::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint, SettingsError};
 
 use crate::failure::Failure;
 
@@ -13,6 +13,8 @@ pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<
     let mut settings = GatewaySettings::new(server.name.clone())
         .limits(limits(config.limits)?)
         .refused_messages(config.refused_messages())
+        .client_era(era(server.client_era))
+        .server_era(era(server.era))
         .proposals(match config.announce() {
             Announce::Nothing => ProposalHint::Nothing,
             Announce::Schema => ProposalHint::Schema,
@@ -39,6 +41,14 @@ pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<
         Approve::Whole => PlanApprovals::Always,
         Approve::WhereNeeded => PlanApprovals::WhereNeeded,
     })?)
+}
+
+const fn era(name: EraName) -> Era {
+    match name {
+        EraName::Auto => Era::Auto,
+        EraName::Handshake => Era::Handshake,
+        EraName::Stateless => Era::Stateless,
+    }
 }
 
 fn limits(given: LimitsPart) -> Result<GatewayLimits, SettingsError> {

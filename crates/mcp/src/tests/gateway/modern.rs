@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::desk::{Desk, Setup, definitions};
+use super::desk::{Desk, Setup, definitions, initialize};
+use crate::Era;
 
 const ERA: &str = "io.modelcontextprotocol/";
 const INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -120,6 +121,25 @@ fn another_revision_is_refused_with_those_that_are_spoken() {
     }
     desk.nothing_reached_the_server();
     assert_eq!(desk.record(), ["PROTOCOL_ERA"; 3]);
+}
+
+#[test]
+fn a_fixed_era_of_the_client_takes_no_other() {
+    let of = |era| {
+        let setup = Setup::default().patient();
+        let settings = setup.settings.clone().client_era(era);
+        Desk::before_the_handshake(Setup { settings, ..setup })
+    };
+    let mut desk = of(Era::Handshake);
+    desk.send(&request("d", "server/discover", &json!({})));
+    assert_eq!(desk.client_got()["error"]["code"], -32601);
+
+    let mut desk = of(Era::Stateless);
+    desk.send(&initialize("i"));
+    assert_eq!(desk.error(&json!("i")), (-32601, "METHOD_NOT_ALLOWED".into()));
+    desk.send(&request("d", "server/discover", &json!({})));
+    greet(&mut desk);
+    assert_eq!(desk.client_got()["id"], "d");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, definitions, initialize};
+use crate::Era;
 
 const ERA: &str = "io.modelcontextprotocol/";
 
@@ -76,6 +77,36 @@ fn errors_of_the_stateless_era_lead_to_the_question() {
         assert_eq!(asked["method"], "server/discover", "{code}");
         has_metadata(&asked);
     }
+}
+
+fn of_server_era(era: Era) -> Desk {
+    let setup = Setup::default().patient();
+    let settings = setup.settings.clone().server_era(era);
+    Desk::before_the_handshake(Setup { settings, ..setup })
+}
+
+#[test]
+fn a_fixed_era_asks_no_other_question() {
+    let mut desk = of_server_era(Era::Handshake);
+    refused(&mut desk, -32601);
+    assert_eq!(desk.client_got()["error"]["message"], "no handshake");
+
+    let mut desk = of_server_era(Era::Stateless);
+    desk.send(&initialize("hello"));
+    let asked = desk.server_got();
+    assert_eq!(asked["method"], "server/discover");
+    has_metadata(&asked);
+    desk.answer(&asked["id"], &discovered());
+    assert_eq!(desk.client_got()["result"]["serverInfo"]["version"], "3");
+
+    let mut desk = of_server_era(Era::Stateless);
+    desk.send(&initialize("hello"));
+    let asked = desk.server_got();
+    desk.serve(
+        &json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": -32601, "message": "no" } })
+            .to_string(),
+    );
+    assert_eq!(desk.client_got()["error"]["data"]["code"], "PROTOCOL_VERSION");
 }
 
 #[test]
