@@ -177,20 +177,21 @@ def inspector(gateway, docs):
     config = docs.parent / "inspector.json"
     config.write_text(json.dumps({"mcpServers": {"files": {"command": gateway[0], "args": gateway[1:]}}}))
 
-    def run(*args):
-        done = subprocess.run([MODULES / ".bin" / "mcp-inspector", "--cli", "--config", config, "--server", "files", *args],
+    def run(era, *args):
+        done = subprocess.run([MODULES / ".bin" / "mcp-inspector", "--cli", "--config", config, "--server", "files", "--protocol-era", era, *args],
                               env=env, capture_output=True, text=True, timeout=120)
         # The output before the JSON is the server's log.
         start = done.stdout.find("{")
         return json.loads(done.stdout[start:]) if start >= 0 else {"stderr": done.stderr}
 
-    tools = run("--method", "tools/list")
-    check("the Inspector lists the disclosed tools",
-          [tool["name"] for tool in tools.get("tools", [])] == ["read_text_file", "write_file", "list_directory"], tools)
-    read = run("--method", "tools/call", "--tool-name", "read_text_file", "--tool-arg", f"path={docs / 'a.txt'}")
-    check("the Inspector reads a file", read.get("content", [{}])[0].get("text") == "hello\n", read)
-    refused = run("--method", "tools/call", "--tool-name", "read_text_file", "--tool-arg", "path=/etc/passwd")
-    check("the Inspector is refused a path outside", refused.get("_meta", {}).get(DECISION, {}).get("code") == "ARGS_CONSTRAINT", refused)
+    for era in ("legacy", "auto", "modern"):
+        tools = run(era, "--method", "tools/list")
+        check(f"the Inspector lists the disclosed tools ({era})",
+              [tool["name"] for tool in tools.get("tools", [])] == ["read_text_file", "write_file", "list_directory"], tools)
+        read = run(era, "--method", "tools/call", "--tool-name", "read_text_file", "--tool-arg", f"path={docs / 'a.txt'}")
+        check(f"the Inspector reads a file ({era})", read.get("content", [{}])[0].get("text") == "hello\n", read)
+        refused = run(era, "--method", "tools/call", "--tool-name", "read_text_file", "--tool-arg", "path=/etc/passwd")
+        check(f"the Inspector is refused a path outside ({era})", refused.get("_meta", {}).get(DECISION, {}).get("code") == "ARGS_CONSTRAINT", refused)
 
 
 async def everything(folder):
