@@ -7,7 +7,7 @@ use countersign_tool_gate::Rejection;
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2025::{self, ClientNotification, ClientRequest};
 use crate::era_2026::{
-    self, Listened, ModernMethod, ModernRequest, client_info, discovered_line, initialized_line,
+    self, Listened, ModernMethod, ModernRequest, ResultKind, client_info, discovered_line, initialized_line,
     modern_method, modern_request,
 };
 use crate::fault::Fault;
@@ -225,9 +225,15 @@ fn modern(
     }
     let asked = match modern_method(method, params) {
         Ok(asked) => asked,
-        Err(fault) => return refuse(link, Some(id), Some(method), fault),
+        Err(fault) => {
+            // A refused call is a result.
+            client.open(id, ResultKind::Plain);
+            return refuse(link, Some(id), Some(method), fault);
+        }
     };
-    if client.is_listening(id) {
+    // A request that is passed on is looked up there.
+    let is_own = matches!(asked, ModernMethod::Discover | ModernMethod::Listen);
+    if client.is_listening(id) || is_own && link.asked.lock().is_in_use(id) {
         return refuse(link, Some(id), Some(method), Fault::IdInUse);
     }
     let line = |text: &[u8]| {

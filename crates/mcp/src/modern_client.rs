@@ -98,7 +98,11 @@ impl ModernClient {
             state = self.state.lock();
         }
         self.answered.wait_while_for(&mut state, |state| matches!(state.hello, Hello::Asked), HELLO_WAIT);
-        let Hello::Done(hello) = state.hello.clone() else { return None };
+        let Hello::Done(hello) = state.hello.clone() else {
+            // A client of the other era may have begun the handshake.
+            self.is_on.store(matches!(state.hello, Hello::Asked), Ordering::SeqCst);
+            return None;
+        };
         drop(state);
         greet();
         Some(hello)

@@ -174,6 +174,7 @@ fn no_call_waits_for_input() {
         desk.send(&request(member, "tools/call", &params));
         let result = desk.client_got()["result"].clone();
         assert_eq!(result["_meta"]["dev.countersign/decision"]["code"], "MALFORMED_CALL", "{result}");
+        assert_eq!(result["resultType"], "complete");
     }
     desk.nothing_reached_the_server();
 }
@@ -252,6 +253,30 @@ fn a_failed_handshake_is_tried_again() {
     desk.send(&request(2, "server/discover", &json!({})));
     greet(&mut desk);
     assert_eq!(desk.client_got()["id"], 2);
+}
+
+#[test]
+fn a_handshake_of_the_client_is_not_disturbed() {
+    let mut desk = new_desk();
+    desk.send(&initialize("i"));
+    let asked = desk.server_got();
+    desk.send(&request("m", "tools/list", &json!({})));
+    assert_eq!(desk.error(&json!("m")), (-32603, "SERVER_ANSWER".into()));
+    desk.answer(&asked["id"], &hello());
+    assert_eq!(desk.client_got()["id"], "i");
+    desk.serve(r#"{"jsonrpc":"2.0","id":"r","method":"roots/list"}"#);
+    assert_eq!(desk.client_got()["method"], "roots/list", "the session is of the handshake era");
+}
+
+#[test]
+fn an_id_in_use_discovers_nothing() {
+    let mut desk = discovered();
+    desk.send(&request(1, "tools/list", &json!({})));
+    let list = desk.server_got();
+    desk.send(&request(1, "server/discover", &json!({})));
+    assert_eq!(desk.client_got()["error"]["data"]["code"], "RPC_ID_IN_USE");
+    desk.answer(&list["id"], &json!({ "tools": [] }));
+    assert_eq!(desk.client_got()["result"]["resultType"], "complete");
 }
 
 #[test]
