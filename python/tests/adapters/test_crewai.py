@@ -19,7 +19,7 @@ from crewai.hooks import register_before_tool_call_hook, unregister_before_tool_
 from crewai.llms.base_llm import BaseLLM
 from crewai.tools import tool
 
-from countersign.adapters.crewai import gate_hook, gated_tools, tools_json
+from countersign.adapters.crewai import gate_hook, gated_tools, tools_json, watched_names
 
 pytestmark = pytest.mark.filterwarnings("ignore::countersign.adapters._shared.OpenSchemaWarning")
 
@@ -106,6 +106,26 @@ def test_hook_blocks_a_tool_that_is_not_gated(native: bool) -> None:
         gated = gated_tools(tools_of(desk), gate)
         asks(gated, "search", {"query": "b"}, native)
         assert desk.runs == ["b"]
+    finally:
+        unregister_before_tool_call_hook(hook)
+
+
+def test_unknown_name_in_text_is_undisclosed() -> None:
+    gate, desk = desk_gate(), Desk()
+    with watched_names(gate):
+        asks(gated_tools(tools_of(desk), gate), "wipe_everything", {}, False)
+    assert (desk.runs, codes(gate)) == ([], ["UNDISCLOSED_TOOL"])
+    asks(gated_tools(tools_of(desk), gate), "wipe_everything", {}, False)
+    assert len(codes(gate)) == 1, "the watch has ended"
+
+
+def test_unknown_name_of_a_native_call_runs_nothing() -> None:
+    gate, desk = desk_gate(), Desk()
+    hook = gate_hook(gate)
+    register_before_tool_call_hook(hook)
+    try:
+        asks(gated_tools(tools_of(desk), gate), "wipe_everything", {}, True)
+        assert (desk.runs, codes(gate)) == ([], ["UNDISCLOSED_TOOL"])
     finally:
         unregister_before_tool_call_hook(hook)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from crewai.events import ToolSelectionErrorEvent, crewai_event_bus
 from crewai.tools import BaseTool
 from crewai.tools.base_tool import Tool
 from crewai.utilities.string_utils import sanitize_tool_name
@@ -58,6 +60,25 @@ def gate_hook(gate: Gate, *, server: str | None = None) -> Callable[[Any], bool 
         return False
 
     return before_tool_call
+
+
+@contextmanager
+def watched_names(gate: Gate, *, server: str | None = None) -> Iterator[None]:
+    """Records names that a model asks for in text and that no tool of its agent has, while the block runs: as undisclosed."""
+    host, last = Host(gate, server), [None]
+
+    def selection_failed(source: Any, event: Any) -> None:
+        # The host tries several times to select a tool for one action.
+        if event.tool_name and last[0] is not source:
+            last[0] = source
+            host.note(fresh_id(), sanitize_tool_name(event.tool_name), {}, is_known=False)
+
+    crewai_event_bus.on(ToolSelectionErrorEvent)(selection_failed)
+    try:
+        yield
+        crewai_event_bus.flush()
+    finally:
+        crewai_event_bus.off(ToolSelectionErrorEvent, selection_failed)
 
 
 class _GatedTool(BaseTool):
