@@ -3,6 +3,7 @@
 mod capabilities;
 mod cuts;
 mod era;
+mod eras;
 mod gateway;
 mod gleans;
 mod lines;
