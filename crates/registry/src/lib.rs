@@ -33,6 +33,7 @@ mod host_rules;
 mod limits;
 mod lint;
 mod lint_gaps;
+mod lint_mentions;
 mod lint_rules;
 mod load;
 mod mark;

@@ -8,6 +8,7 @@ use crate::cut::cut;
 use crate::draft::RegistryDraft;
 use crate::finding::{Finding, note, warn};
 use crate::lint_gaps::lint_gaps;
+use crate::lint_mentions::lint_mentions;
 use crate::lint_rules::{lint_approval, lint_place};
 use crate::schema_bounds::branches_back;
 use crate::tool_entry::ToolEntry;
@@ -26,6 +27,7 @@ impl RegistryDraft {
         }
         lint_agents(self, &mut findings);
         lint_names(self, &mut findings);
+        lint_mentions(self, &mut findings);
         findings
     }
 }
