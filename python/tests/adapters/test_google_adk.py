@@ -36,9 +36,11 @@ class Script(BaseLlm):
 class Bot:
     """An agent with its session."""
 
-    def __init__(self, gate: Gate, tools: list[Any], *calls: tuple[str, Any, str], plugin: bool = False) -> None:
+    def __init__(self, gate: Gate, tools: list[Any], *calls: tuple[str, Any, str], plugin: bool = False,
+                 decides: bool = False) -> None:
         agent = LlmAgent(name="bot", model=Script(model="script", calls=list(calls)), tools=tools)
-        self.runner = InMemoryRunner(agent=agent, app_name="desk", plugins=[GatePlugin(gate)] if plugin else [])
+        plugins: list[Any] = [GatePlugin(gate, decides=decides)] if plugin or decides else []
+        self.runner = InMemoryRunner(agent=agent, app_name="desk", plugins=plugins)
 
     async def run(self, part: types.Part | None = None) -> list[Any]:
         """Runs one turn and returns what the tools answered."""
@@ -58,23 +60,42 @@ def gated(gate: Gate, desk: Desk) -> list[Any]:
     return gated_tools([desk.search, desk.refund], gate)
 
 
+everywhere = pytest.mark.parametrize("place", ["tool", "plugin"])
+
+
+def bot_at(place: str, gate: Gate, desk: Desk, *calls: tuple[str, Any, str]) -> Bot:
+    """A bot whose calls are decided inside the tools, or by the plugin."""
+    if place == "tool":
+        return Bot(gate, gated(gate, desk), *calls)
+    return Bot(gate, [desk.search, desk.refund], *calls, decides=True)
+
+
 async def test_accepted_call_is_one_decision() -> None:
     gate, desk = desk_gate(), Desk()
     answers = await Bot(gate, gated(gate, desk), ("search", {"query": "a"}, "c1"), plugin=True).run()
     assert (answers, desk.runs, codes(gate)) == ([{"result": "found a"}], ["a"], ["accepted"])
 
 
-async def test_fault_is_one_refusal() -> None:
+@everywhere
+async def test_call_decided_in_one_place_is_one_decision(place: str) -> None:
+    gate, desk = desk_gate(), Desk()
+    answers = await bot_at(place, gate, desk, ("search", {"query": "a"}, "c1")).run()
+    assert (answers, desk.runs, codes(gate)) == ([{"result": "found a"}], ["a"], ["accepted"])
+
+
+@everywhere
+async def test_fault_is_one_refusal(place: str) -> None:
     gate, desk = desk_gate(fault="check"), Desk()
-    [answer] = await Bot(gate, gated(gate, desk), ("search", {"query": "a"}, "c1")).run()
+    [answer] = await bot_at(place, gate, desk, ("search", {"query": "a"}, "c1")).run()
     assert "CHECK_REFUSED" in answer["error"]
     assert (desk.runs, codes(gate)) == ([], ["CHECK_REFUSED"])
 
 
 @pytest.mark.parametrize("args", [{"amount": "10"}, {"amount": 5, "to": "me"}])
-async def test_value_that_the_host_would_change_is_refused(args: Any) -> None:
+@everywhere
+async def test_value_that_the_host_would_change_is_refused(args: Any, place: str) -> None:
     gate, desk = desk_gate(), Desk()
-    await Bot(gate, gated(gate, desk), ("refund", args, "c1")).run()
+    await bot_at(place, gate, desk, ("refund", args, "c1")).run()
     assert desk.runs == []
     assert "accepted" not in codes(gate)
 
@@ -94,10 +115,11 @@ async def test_tool_that_is_not_gated_does_not_run_with_the_plugin() -> None:
     assert (desk.runs, codes(gate)) == ([], ["MALFORMED_CALL"])
 
 
+@everywhere
 @pytest.mark.parametrize("answer", ["token", "yes", "no"])
-async def test_only_our_token_lets_a_paused_call_run(answer: str) -> None:
+async def test_only_our_token_lets_a_paused_call_run(answer: str, place: str) -> None:
     gate, desk = desk_gate(), Desk()
-    bot = Bot(gate, gated(gate, desk), ("refund", {"amount": 5}, "c1"))
+    bot = bot_at(place, gate, desk, ("refund", {"amount": 5}, "c1"))
     await bot.run()
     question = bot.question()
     payload = question.args["toolConfirmation"]["payload"]
@@ -116,6 +138,28 @@ async def test_call_that_ran_does_not_run_again() -> None:
     for _ in range(2):
         await Bot(gate, tools, ("search", {"query": "a"}, "c1")).run()
     assert (desk.runs, codes(gate)) == (["a"], ["accepted"])
+
+
+async def test_plugin_runs_a_repeated_id_once_and_no_unknown_name() -> None:
+    gate, desk = desk_gate(), Desk()
+    for query in ("a", "a", "b"):
+        answers = await bot_at("plugin", gate, desk, ("search", {"query": query}, "c1"), ("wipe", {}, "c2")).run()
+    assert "CALL_ID_REUSED" in answers[0]["error"] and "UNDISCLOSED_TOOL" in answers[1]["error"]
+    assert desk.runs == ["a"] and codes(gate).count("accepted") == 1
+
+
+async def test_plugin_records_how_a_call_ended() -> None:
+    from countersign.adapters._shared import calls_of
+
+    gate, desk = desk_gate(), Desk()
+    await bot_at("plugin", gate, desk, ("search", {"query": "a"}, "c1")).run()
+
+    def search(query: str) -> str:
+        raise LookupError("no")
+
+    with pytest.raises(LookupError):
+        await Bot(gate, [search], ("search", {"query": "b"}, "c2"), decides=True).run()
+    assert not calls_of(gate).started
 
 
 def test_tool_gated_twice_is_an_error() -> None:

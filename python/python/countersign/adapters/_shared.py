@@ -200,24 +200,25 @@ class Host:
         attempt.accepted()
         return call
 
-    async def begin(self, call_id: str, name: str, args: Any) -> None:
+    async def begin(self, call_id: str, name: str, args: Any, *, tokens: Iterable[str] = (),
+                    arrived: Mapping[str, Any] | None = None) -> None:
         """Decides about a call that the host runs itself, and starts it. Raises `Rejected`, also for a repeat of a call that ran."""
         await self._settled(call_id)
-        attempt = _Attempt(self, call_id, name, args, None)
+        attempt = _Attempt(self, call_id, name, args, arrived)
         if attempt.kept is not None:
             attempt.kept.get()
             raise self.refuse(attempt.key, "a call of this id has run", is_reused=True)
         try:
-            call = await self._acheck(attempt, args)
+            call = await self._acheck(attempt, args, tokens)
             await in_pool(call._start)
         except BaseException as error:
             raise attempt.refusal(error) from error.__cause__
         attempt.calls.start(call_id, call)
 
-    def end(self, call_id: str) -> None:
-        """Records that a call which `begin` started has returned."""
+    def end(self, call_id: str, outcome: str = "returned") -> None:
+        """Records how a call which `begin` started has ended: `returned`, `failed`, or else unknown."""
         if (call := calls_of(self.gate).started.pop(call_id, None)) is not None:
-            call._finish("returned")
+            call._finish(outcome)
 
     def note(self, call_id: str | None, name: str, args: Any, *, is_known: bool = True) -> None:
         """Looks at a call in the model's output. A name that the host does not know is recorded as undisclosed, once."""

@@ -13,7 +13,7 @@ from google.adk.tools.function_tool import FunctionTool
 import countersign
 from countersign import ApprovalRequired, Rejected
 
-from ._shared import Host, fresh_id, text_of, tokens_in, warn_if_open
+from ._shared import Host, as_rejected, fresh_id, text_of, tokens_in, warn_if_open
 
 if TYPE_CHECKING:
     from countersign import Gate
@@ -66,35 +66,58 @@ class _Gated:
 
         try:
             return await host.arun(id, self.name, args, run, tokens=_tokens(confirmation, id),
-                                   arrived=self._arrived(args, tool_context))
-        except ApprovalRequired as refusal:
-            if confirmation is None:
-                payload = {"countersign_request": json.loads(refusal.request.to_json())}
-                tool_context.request_confirmation(hint=f"Approve {self.name}", payload=payload)
-                tool_context.actions.skip_summarization = True
-            return {"error": text_of(refusal)}
+                                   arrived=_arrived(self, args, tool_context))
         except Rejected as refusal:
-            return {"error": text_of(refusal)}
+            return _refused(refusal, self.name, tool_context)
 
-    def _arrived(self, args: dict[str, Any], tool_context: Any) -> dict[str, Any] | None:
-        """Returns the arguments with which the host would call the function: it may convert and drop some."""
-        if not isinstance(self, FunctionTool):
-            return None
-        converted, errors = self._preprocess_args_with_validation(args)
-        return None if errors else self._prepare_invocation_args(converted, tool_context)
+
+def _arrived(tool: Any, args: dict[str, Any], tool_context: Any) -> dict[str, Any] | None:
+    """Returns the arguments with which the host would call the function: it may convert and drop some."""
+    if not isinstance(tool, FunctionTool):
+        return None
+    converted, errors = tool._preprocess_args_with_validation(args)
+    return None if errors else tool._prepare_invocation_args(converted, tool_context)
+
+
+def _refused(refusal: Rejected, name: str, tool_context: Any) -> dict[str, Any]:
+    """Returns the answer to a refused call. If only an approval is missing, the host asks for a confirmation, once."""
+    if isinstance(refusal, ApprovalRequired) and tool_context.tool_confirmation is None:
+        payload = {"countersign_request": json.loads(refusal.request.to_json())}
+        tool_context.request_confirmation(hint=f"Approve {name}", payload=payload)
+        tool_context.actions.skip_summarization = True
+    return {"error": text_of(refusal)}
 
 
 class GatePlugin(BasePlugin):
-    """Plugin of a runner: refuses tools that are not gated, and records names that the agent does not have."""
+    """Plugin of a runner: refuses tools that are not gated, and records names that the agent does not have.
 
-    def __init__(self, gate: Gate, *, server: str | None = None) -> None:
+    With `decides`, it asks the gate about tools that are not gated, before the host runs them. Prefer `gated_tools`: a plugin
+    before this one may still answer in a tool's place, and the outcome of a call that is cancelled is unknown.
+    """
+
+    def __init__(self, gate: Gate, *, server: str | None = None, decides: bool = False) -> None:
         super().__init__(name="countersign")
         self.host: Host = Host(gate, server)
+        self.decides = decides
 
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
         if isinstance(tool, _Gated):
             return None
-        return {"error": text_of(self.host.block(tool_context.function_call_id or fresh_id(), tool.name, tool_args))}
+        id = tool_context.function_call_id or fresh_id()
+        if not self.decides:
+            return {"error": text_of(self.host.block(id, tool.name, tool_args))}
+        try:
+            await self.host.begin(id, tool.name, tool_args, tokens=_tokens(tool_context.tool_confirmation, id),
+                                  arrived=_arrived(tool, tool_args, tool_context))
+        except Exception as error:
+            return _refused(as_rejected(error, id), tool.name, tool_context)
+        return None
+
+    async def after_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, result: Any) -> Any:
+        self.host.end(tool_context.function_call_id or "")
+
+    async def on_tool_error_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: Any) -> Any:
+        self.host.end(tool_context.function_call_id or "", "failed" if isinstance(error, Exception) else "unknown")
 
 
 def _tokens(confirmation: Any, id: str) -> list[str]:
