@@ -253,9 +253,7 @@ impl Gateway {
             EndedBy::Server => EndReason::Server,
             EndedBy::Gateway => EndReason::Signal,
         });
-        for line in link.to_client.modern.end_listening() {
-            link.to_client.offer(line, usize::MAX);
-        }
+        link.end_streams();
         if end != EndedBy::Server {
             link.to_client.close();
         }

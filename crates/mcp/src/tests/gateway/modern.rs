@@ -206,6 +206,26 @@ fn a_stream_carries_what_its_client_asked_for() {
 }
 
 #[test]
+fn a_stream_ends_with_a_result() {
+    for is_client in [false, true] {
+        let mut desk = discovered();
+        desk.send(&request("s", "subscriptions/listen", &json!({ "notifications": {} })));
+        desk.client_got();
+        if is_client {
+            desk.close_client();
+            desk.server_sees_the_end();
+        }
+        desk.close_server();
+        let last = desk.client_got();
+        let meta = json!({ "io.modelcontextprotocol/subscriptionId": "s" });
+        assert_eq!(
+            (&last["id"], &last["result"]),
+            (&json!("s"), &json!({ "_meta": meta, "resultType": "complete" }))
+        );
+    }
+}
+
+#[test]
 fn a_stream_s_id_is_in_use() {
     let mut desk = discovered();
     desk.send(&request("s", "subscriptions/listen", &json!({ "notifications": {} })));
