@@ -221,7 +221,7 @@ fn read_text(py: Python<'_>, path: &Path) -> PyResult<Vec<u8>> {
 
 #[pymethods]
 impl PyProposals {
-    /// Takes this gate's name, which attestations bind; the keyring of those who may sign evidence; the folder of evidence
+    /// Takes this gate's name, which attestations bind; the keyring of evidence signers; the folder of evidence
     /// files; and PIC's policy file. Without a keyring no signature counts, and without a folder no file is read.
     /// `profile` is `strict`, `pic-0.9` or `pic-0.8`; evidence is verified under each. Raises `LoadError`.
     #[new]
