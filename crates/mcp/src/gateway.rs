@@ -253,7 +253,7 @@ impl Gateway {
             EndedBy::Server => EndReason::Server,
             EndedBy::Gateway => EndReason::Signal,
         });
-        link.end_streams();
+        link.to_client.end_streams();
         if end != EndedBy::Server {
             link.to_client.close();
         }

@@ -538,13 +538,6 @@ impl Link {
         }
     }
 
-    /// Ends the streams of notifications of a client of the stateless era.
-    pub(crate) fn end_streams(&self) {
-        for line in self.to_client.modern.end_listening() {
-            self.to_client.offer(line, usize::MAX);
-        }
-    }
-
     fn note(&self, change: impl FnOnce(&mut EndProgress)) {
         let mut life = self.life.lock();
         let was_cancelling = life.client_cancels;
@@ -555,7 +548,7 @@ impl Link {
         drop(life);
         if silent {
             // No thread is left that could write to the client.
-            self.end_streams();
+            self.to_client.end_streams();
             self.to_client.close();
         }
         if is_awaited {

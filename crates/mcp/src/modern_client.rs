@@ -147,12 +147,6 @@ impl ModernClient {
         state.listening.len() != before
     }
 
-    /// Returns the last answers of all streams of notifications.
-    pub(crate) fn end_listening(&self) -> Vec<String> {
-        let ended = std::mem::take(&mut self.state.lock().listening);
-        ended.iter().map(|(id, _)| era_2026::listened_line(id)).collect()
-    }
-
     /// Returns the lines that a client of the era gets for a line of the gateway.
     fn translated(&self, line: Vec<u8>) -> Vec<Vec<u8>> {
         let Ok(message) = read(&line, Recipe::Rfc8785, &Limits::hard_caps()) else {
@@ -243,6 +237,15 @@ impl ClientOutput {
             return self.lines.offer(line, most);
         }
         self.modern.translated(line.into()).into_iter().all(|line| self.lines.offer(line, most))
+    }
+
+    /// Ends all streams of notifications, each with its last answer.
+    pub(crate) fn end_streams(&self) {
+        // why: under the lock, so that another thread that finds no stream left closes the output behind the answers.
+        let mut state = self.modern.state.lock();
+        for (id, _) in state.listening.drain(..) {
+            self.lines.offer(era_2026::listened_line(&id), usize::MAX);
+        }
     }
 }
 
