@@ -241,7 +241,7 @@ impl ClientOutput {
 
     /// Ends all streams of notifications, each with its last answer.
     pub(crate) fn end_streams(&self) {
-        // why: under the lock, so that another thread that finds no stream left closes the output behind the answers.
+        // why: the lock is held until the answers are queued. Another thread that ends the streams closes the output after that.
         let mut state = self.modern.state.lock();
         for (id, _) in state.listening.drain(..) {
             self.lines.offer(era_2026::listened_line(&id), usize::MAX);
