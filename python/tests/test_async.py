@@ -7,7 +7,9 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,66 @@ async def test_a_thousand_checks_at_once() -> None:
     it = gate(allow=["search"])
     calls = await asyncio.gather(*(it.acheck(f"c{n}", "search", {"n": n}) for n in range(1_000)))
     assert len({call.sequence for call in calls}) == 1_000
+
+
+async def test_each_check_of_a_crowd_gets_its_own_answer() -> None:
+    good, other = gate(allow=["search"]), gate(allow=["search"])
+    wrong: Any = {"n": {1, 2}}
+    checks = []
+    for n in range(100):
+        checks.append(good.acheck(f"c{n}", "search", {"n": n}))
+        checks.append(other.acheck(f"c{n}", "made-up", {}))
+        checks.append(good.acheck(f"m{n}", "search", wrong))
+    answers = await asyncio.gather(*checks, return_exceptions=True)
+    assert [answer.args["n"] for answer in answers[::3] if isinstance(answer, Call)] == list(range(100))
+    refused = [(answer.code, answer.call_id) for answer in answers if isinstance(answer, Rejected)]
+    assert refused[::2] == [("UNDISCLOSED_TOOL", f"c{n}") for n in range(100)]
+    assert refused[1::2] == [("MALFORMED_CALL", f"m{n}") for n in range(100)]
+    assert other.attempted_undisclosed() == 100
+
+
+async def test_one_approval_runs_one_of_a_crowd() -> None:
+    it = gate(approve=["refund"])
+    with pytest.raises(ApprovalRequired) as raised:
+        it.check("c1", "refund", {})
+    it.present(it.approve(raised.value.request, "bob", 60))
+    answers = await asyncio.gather(*(it.acheck("c1", "refund", {}) for _ in range(100)), return_exceptions=True)
+    assert sum(isinstance(answer, Call) for answer in answers) == 1
+    assert {answer.code for answer in answers if isinstance(answer, Rejected)} <= {"APPROVAL_REQUIRED", "CALL_ID_REUSED"}
+
+
+async def test_cancelled_checks_leave_the_others() -> None:
+    it = gate(allow=["search"])
+    tasks = [asyncio.ensure_future(it.acheck(f"c{n}", "search", {})) for n in range(100)]
+    await asyncio.sleep(0)
+    for task in tasks[::2]:
+        task.cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(answer, asyncio.CancelledError) for answer in answers[::2])
+    assert all(isinstance(answer, Call) for answer in answers[1::2])
+
+
+def test_a_closed_loop_leaves_its_checks() -> None:
+    held, entered = threading.Event(), threading.Event()
+
+    def hold(_name: str, _args: dict[str, Any]) -> bool:
+        entered.set()
+        return held.wait(10)
+
+    it = gate(allow=["search"], checks={"hold": hold})
+
+    async def leave() -> None:
+        task = asyncio.ensure_future(it.acheck("c1", "search", {}))
+        await asyncio.to_thread(entered.wait, 10)
+        task.cancel()
+
+    asyncio.run(leave())
+    held.set()
+
+    async def once() -> Call:
+        return await it.acheck("c2", "search", {})
+
+    assert asyncio.run(once()).call_id == "c2"
 
 
 def test_one_approval_runs_one_of_many_threads() -> None:

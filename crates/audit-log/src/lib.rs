@@ -86,6 +86,6 @@ pub use retire::{RetireError, RetireWhich, Retired, interrupted_retirement, reti
 pub use segment::Place;
 pub use session_record::{ClaimsRecord, EndReason, EndRecord, Instructions, ServerRecord, SessionRecord};
 pub use side_files::{RebuiltSide, place_before_end};
-pub use sink::{AuditSink, MemorySink};
+pub use sink::{AuditSink, MemorySink, SubmittedDecision};
 pub use text::{Escaped, EscapedError, EscapedRef};
 pub use value::{RecordedValue, RecordedValues, RecordedValuesError};

@@ -42,7 +42,7 @@ use crate::log_state::LogProgress;
 use crate::segment::MAX_LINE;
 use crate::{
     AuditError, AuditSink, DecisionLine, FolderDisk, LogError, LogKey, OutcomeRecord, RebuiltSide, Record,
-    UnrecordedAnswer,
+    SubmittedDecision, UnrecordedAnswer,
 };
 use batch::MAX_BATCH;
 use failure::LogFailure;
@@ -566,6 +566,21 @@ impl AuditSink for Log {
 
     fn record_decision(&self, decision: &DecisionLine<'_>) -> Result<u64, AuditError> {
         self.submit_line(NewLine::of_decision(decision))?.wait()
+    }
+
+    fn submit_decision(&self, decision: &DecisionLine<'_>) -> Result<SubmittedDecision, AuditError> {
+        let Pending { life, seq, .. } = self.submit_line(NewLine::of_decision(decision))?;
+        Ok(SubmittedDecision { seq, life })
+    }
+
+    fn wait_decision(&self, submitted: SubmittedDecision) -> Result<u64, AuditError> {
+        let SubmittedDecision { seq, life } = submitted;
+        let state = self.state.lock();
+        if state.life == life && seq > state.given() {
+            return Err(AuditError::Unavailable(io::Error::other("the decision was submitted elsewhere")));
+        }
+        drop(state);
+        self.wait(life, seq).map(|()| seq)
     }
 
     fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {

@@ -30,6 +30,24 @@ pub trait AuditSink: Send + Sync + std::fmt::Debug {
         self.record(&Record::Decision(decision.call().to_record()))
     }
 
+    /// Takes a decision without waiting until it is kept, so that several of one caller share a sync. It counts once
+    /// [`wait_decision`](Self::wait_decision) has returned. By default it is kept at once. A sink that wraps another one
+    /// forwards both.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    fn submit_decision(&self, decision: &DecisionLine<'_>) -> Result<SubmittedDecision, AuditError> {
+        self.record_decision(decision).map(SubmittedDecision::kept)
+    }
+
+    /// Waits until a decision is kept that this sink took, and returns its number.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    fn wait_decision(&self, submitted: SubmittedDecision) -> Result<u64, AuditError> {
+        Ok(submitted.seq)
+    }
+
     /// Takes an outcome on which no answer depends, without waiting for a disk. It is kept at the latest with the next record
     /// that is waited for, and by [`flush`](Self::flush). A sink that wraps another one forwards both.
     ///
@@ -56,6 +74,23 @@ pub trait AuditSink: Send + Sync + std::fmt::Debug {
     }
 }
 
+/// Decision that a sink has numbered, and may still have to keep. If dropped, it is kept with the next record that is
+/// waited for.
+#[derive(Debug)]
+#[must_use = "a decision counts once `wait_decision` has returned"]
+pub struct SubmittedDecision {
+    pub(crate) seq: u64,
+    /// Life of the [`Log`](crate::Log) that numbered it; 0 for other sinks.
+    pub(crate) life: u64,
+}
+
+impl SubmittedDecision {
+    /// Returns a decision that is kept already, under this number.
+    pub const fn kept(seq: u64) -> Self {
+        Self { seq, life: 0 }
+    }
+}
+
 impl<S: AuditSink + ?Sized> AuditSink for std::sync::Arc<S> {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         (**self).record(record)
@@ -63,6 +98,14 @@ impl<S: AuditSink + ?Sized> AuditSink for std::sync::Arc<S> {
 
     fn record_decision(&self, decision: &DecisionLine<'_>) -> Result<u64, AuditError> {
         (**self).record_decision(decision)
+    }
+
+    fn submit_decision(&self, decision: &DecisionLine<'_>) -> Result<SubmittedDecision, AuditError> {
+        (**self).submit_decision(decision)
+    }
+
+    fn wait_decision(&self, submitted: SubmittedDecision) -> Result<u64, AuditError> {
+        (**self).wait_decision(submitted)
     }
 
     fn record_later(&self, outcome: &OutcomeRecord) -> Result<(), AuditError> {

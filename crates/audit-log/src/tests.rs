@@ -20,6 +20,7 @@ mod log_recovery;
 mod log_retire;
 mod log_share;
 mod log_state;
+mod log_submitted;
 mod log_support;
 mod log_tamper;
 mod log_threads;

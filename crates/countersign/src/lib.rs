@@ -170,7 +170,7 @@ pub mod audit_log {
     };
     // Decisions as lines, written from borrowed parts.
     pub use countersign_audit_log::{
-        CallOrigin, CallRecordRef, DecisionLine, EscapedRef, KnownTool, OriginRef, ToolRef,
+        CallOrigin, CallRecordRef, DecisionLine, EscapedRef, KnownTool, OriginRef, SubmittedDecision, ToolRef,
     };
     // Sinks.
     pub use countersign_audit_log::{AuditError, AuditSink, MemorySink};

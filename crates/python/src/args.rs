@@ -1,5 +1,6 @@
 //! Arguments of a call: Python values to JSON text, and the decided value back to Python.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use countersign::canonical_json::{Kind, Limits, ValueRef, digest as json_digest};
@@ -17,35 +18,18 @@ const MAX_DIGITS: usize = 20;
 /// Room for the text of most arguments, in bytes.
 const FIRST_BYTES: usize = 256;
 
-/// JSON text of a call's arguments.
-pub(crate) enum ArgsText<'py> {
-    /// The text as the host has it.
-    Given(&'py [u8]),
-    /// The text of a dict.
-    Written(Vec<u8>),
-}
-
-impl ArgsText<'_> {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Given(text) => text,
-            Self::Written(text) => text,
-        }
-    }
-}
-
 /// Returns the arguments as JSON text, or the reason why they are refused.
-pub(crate) fn text_of<'py>(args: &'py Bound<'_, PyAny>) -> Result<ArgsText<'py>, &'static str> {
+pub(crate) fn text_of<'py>(args: &'py Bound<'_, PyAny>) -> Result<Cow<'py, [u8]>, &'static str> {
     if let Ok(bytes) = args.cast_exact::<PyBytes>() {
-        return Ok(ArgsText::Given(bytes.as_bytes()));
+        return Ok(Cow::Borrowed(bytes.as_bytes()));
     }
     if let Ok(text) = args.cast_exact::<PyString>() {
-        return Ok(ArgsText::Given(text.to_str().map_err(|_| "a lone surrogate")?.as_bytes()));
+        return Ok(Cow::Borrowed(text.to_str().map_err(|_| "a lone surrogate")?.as_bytes()));
     }
     if let Ok(members) = args.cast_exact::<PyDict>() {
         let mut text = String::with_capacity(FIRST_BYTES);
         write_object(members, &mut text, 0)?;
-        return Ok(ArgsText::Written(text.into_bytes()));
+        return Ok(Cow::Owned(text.into_bytes()));
     }
     Err("arguments are neither bytes, str nor dict")
 }
@@ -188,6 +172,6 @@ pub(crate) fn members_of<'py>(py: Python<'py>, value: ValueRef<'_>) -> PyResult<
 #[pyfunction]
 pub(crate) fn digest(args: &Bound<'_, PyAny>) -> PyResult<String> {
     let text = text_of(args).map_err(PyValueError::new_err)?;
-    let digest = json_digest(text.bytes(), Recipe::Jcs1, &Limits::default());
+    let digest = json_digest(&text, Recipe::Jcs1, &Limits::default());
     digest.map(|digest| digest.to_string()).map_err(|error| PyValueError::new_err(error.to_string()))
 }

@@ -1,21 +1,23 @@
 //! The gate of one session.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 use std::str::FromStr as _;
 
 use countersign::approval_token::ApprovalToken;
 use countersign::audit_log::{EndReason, Verdict};
 use countersign::core::{Millis, OperatorId};
-use countersign::tool_gate::{Observed, RejectionCode, ToolCall, ToolGate, Window};
+use countersign::tool_gate::{AcceptedCall, Observed, Rejection, RejectionCode, ToolCall, ToolGate, Window};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::args::text_of;
 use crate::call::PyCall;
 use crate::errors::{coded, guarded, undecided};
+use crate::prepared::{PreparedCall, PyPrepared, text};
 use crate::rejected::{rejected, rejected_value};
 use crate::request::PyApprovalRequest;
 
@@ -49,27 +51,48 @@ impl PyGate {
         Err(undecided(py, RejectionCode::AuditUnavailable, call_id))
     }
 
+    fn decide(&self, call: &PreparedCall<'_>) -> Result<AcceptedCall, Rejection> {
+        let presented = self.take_presented(call);
+        self.gate.check(&self.readable(call, &presented)?)
+    }
+
+    /// Decides about calls, whose records share a sync.
+    fn decide_all(&self, calls: &[&PreparedCall<'_>]) -> Vec<Result<AcceptedCall, Rejection>> {
+        let presented: Vec<_> = calls.iter().map(|call| self.take_presented(call)).collect();
+        let read = calls.iter().zip(&presented).map(|(call, presented)| self.readable(call, presented));
+        let read: Vec<_> = read.collect();
+        let readable: Vec<_> = read.iter().filter_map(|call| call.as_ref().ok().cloned()).collect();
+        let mut decided = self.gate.check_many(&readable).into_iter();
+        read.into_iter()
+            .filter_map(|call| call.map_or_else(|why| Some(Err(why)), |_| decided.next()))
+            .collect()
+    }
+
+    /// Returns the call; refuses one that could not be read.
+    fn readable<'a>(
+        &self,
+        call: &'a PreparedCall<'_>,
+        presented: &'a [String],
+    ) -> Result<ToolCall<'a>, Rejection> {
+        call.as_call(presented).map_err(|reason| self.gate.refuse_malformed(call.id(), reason))
+    }
+
     fn malformed(&self, py: Python<'_>, call_id: &str, reason: &str) -> PyErr {
         let rejection = py.detach(|| self.gate.refuse_malformed(call_id, reason));
         rejected(py, &rejection)
     }
 
     /// Takes the tokens that were presented for a call.
-    fn take_presented(&self, call_id: &str) -> Vec<String> {
+    fn take_presented(&self, call: &PreparedCall<'_>) -> Vec<String> {
         let mut presented = self.presented.lock();
-        if presented.is_empty() {
+        if presented.is_empty() || !call.is_readable() {
             return Vec::new();
         }
-        let (own, others) = presented.drain(..).partition(|(id, _)| id == call_id);
+        let (own, others) = presented.drain(..).partition(|(id, _)| id == call.id());
         *presented = others;
         let own: VecDeque<(String, String)> = own;
         own.into_iter().map(|(_, token)| token).collect()
     }
-}
-
-/// Returns the text of a `str`; `None` for any other value.
-fn text<'a>(value: &'a Bound<'_, PyAny>) -> Option<&'a str> {
-    value.cast::<PyString>().ok()?.to_str().ok()
 }
 
 pub(crate) fn seconds_or_text(value: &Bound<'_, PyAny>) -> PyResult<Millis> {
@@ -102,47 +125,55 @@ impl PyGate {
         let id = text(call_id).unwrap_or("?");
         guarded(py, id, || {
             self.check_process(py, id)?;
-            let wrong = |reason| self.malformed(py, id, reason);
-            if text(call_id).is_none() {
-                return Err(wrong("the call's id is not a str"));
-            }
-            let name = text(name).ok_or_else(|| wrong("the tool's name is not a str"))?;
-            let optional = |value: Option<&Bound<'_, PyAny>>| match value {
-                None => Ok(None),
-                Some(value) => text(value).map(|it| Some(it.to_owned())).ok_or(()),
-            };
-            let server = optional(server).map_err(|()| wrong("the server is not a str"))?;
-            let ask = optional(ask).map_err(|()| wrong("the goal is not a str"))?;
-            let mut tokens = self.take_presented(id);
-            match approval {
-                None => {}
-                Some(token) => {
-                    let more = tokens_of(token).ok_or_else(|| wrong("the approval is not a str"))?;
-                    tokens.extend(more);
-                }
-            }
-            let proposal = match proposal {
-                None => None,
-                Some(json) => Some(text_of(json).map_err(wrong)?),
-            };
-            let args = text_of(args).map_err(wrong)?;
-            let mut call = match &server {
-                Some(server) => ToolCall::new(id, server, name, args.bytes()),
-                None => ToolCall::by_name(id, name, args.bytes()),
-            };
-            if let Some(ask) = &ask {
-                call = call.ask(ask);
-            }
-            if let Some(proposal) = &proposal {
-                call = call.proposal(proposal.bytes());
-            }
-            for token in &tokens {
-                call = call.approval(token);
-            }
-            let call = call.runs_again(rerun);
-            let decided = py.detach(|| self.gate.check(&call));
+            let call = PreparedCall::read(id, call_id, name, args, [server, ask], approval, proposal, rerun);
+            let decided = py.detach(|| self.decide(&call));
             decided.map(PyCall::from).map_err(|rejection| rejected(py, &rejection))
         })
+    }
+
+    /// Reads the parameters of `check` for a later `_decide`.
+    #[staticmethod]
+    #[pyo3(signature = (call_id, name, args, server=None, ask=None, approval=None, proposal=None, rerun=false))]
+    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    fn _prepare(
+        py: Python<'_>,
+        call_id: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyAny>,
+        server: Option<&Bound<'_, PyAny>>,
+        ask: Option<&Bound<'_, PyAny>>,
+        approval: Option<&Bound<'_, PyAny>>,
+        proposal: Option<&Bound<'_, PyAny>>,
+        rerun: bool,
+    ) -> PyResult<PyPrepared> {
+        let id = text(call_id).unwrap_or("?");
+        let read = || PreparedCall::read(id, call_id, name, args, [server, ask], approval, proposal, rerun);
+        guarded(py, id, || Ok(PyPrepared(read().into_owned())))
+    }
+
+    /// Decides about prepared calls, whose records share a sync. Returns a `Call` or the exception for each, in their order.
+    #[expect(clippy::needless_pass_by_value, reason = "a list of Python's is extracted by value")]
+    fn _decide<'py>(
+        &self,
+        py: Python<'py>,
+        prepared: Vec<PyRef<'py, PyPrepared>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let calls: Vec<&PreparedCall<'_>> = prepared.iter().map(|call| &call.0).collect();
+        let each = |code| {
+            let refused =
+                |call: &&PreparedCall<'_>| undecided(py, code, call.id()).into_value(py).into_bound(py);
+            Ok(calls.iter().map(|call| refused(call).into_any()).collect())
+        };
+        if self.process != process::id() {
+            return each(RejectionCode::AuditUnavailable);
+        }
+        let decided = catch_unwind(AssertUnwindSafe(|| py.detach(|| self.decide_all(&calls))));
+        let Ok(decided) = decided else { return each(RejectionCode::Internal) };
+        let answer = |decided: Result<AcceptedCall, Rejection>| match decided {
+            Ok(call) => Ok(Bound::new(py, PyCall::from(call))?.into_any()),
+            Err(rejection) => rejected_value(py, &rejection),
+        };
+        decided.into_iter().map(answer).collect()
     }
 
     /// As `check`, without blocking the event loop.
@@ -231,7 +262,7 @@ impl PyGate {
         guarded(py, "?", || {
             self.check_process(py, "?")?;
             let seen = match text_of(raw) {
-                Ok(raw) => py.detach(|| self.gate.observe(raw.bytes())),
+                Ok(raw) => py.detach(|| self.gate.observe(&raw)),
                 Err(reason) => return Err(self.malformed(py, "?", reason)),
             };
             match seen {
@@ -280,7 +311,7 @@ impl PyGate {
     fn note_definition(&self, server: &str, definition: &Bound<'_, PyAny>) -> PyResult<()> {
         let text = text_of(definition).map_err(PyValueError::new_err)?;
         let invalid = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
-        let (name, digest) = definition_of(text.bytes()).map_err(|error| invalid(&error))?;
+        let (name, digest) = definition_of(&text).map_err(|error| invalid(&error))?;
         let tool = countersign::core::ToolId::new(server, &name).map_err(|error| invalid(&error))?;
         self.gate.note_definition(&tool, digest);
         Ok(())
@@ -296,14 +327,6 @@ impl PyGate {
     fn __repr__(&self) -> String {
         format!("<Gate {}>", self.gate.contract().session())
     }
-}
-
-/// Returns the tokens of a `str`, or of a list or tuple of them.
-fn tokens_of(value: &Bound<'_, PyAny>) -> Option<Vec<String>> {
-    if let Some(token) = text(value) {
-        return Some(vec![token.to_owned()]);
-    }
-    value.try_iter().ok()?.map(|token| text(&token.ok()?).map(str::to_owned)).collect()
 }
 
 /// Returns name and digest of a tool's definition.

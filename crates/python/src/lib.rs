@@ -6,6 +6,7 @@ mod call;
 mod errors;
 mod gate;
 mod open;
+mod prepared;
 mod rejected;
 mod request;
 mod testing;
@@ -25,6 +26,8 @@ mod _native {
     use crate::gate::PyGate;
     #[pymodule_export]
     use crate::open::{PyApprovals, PyCountersign, PyLog, PyProposals};
+    #[pymodule_export]
+    use crate::prepared::PyPrepared;
     #[pymodule_export]
     use crate::request::PyApprovalRequest;
     #[pymodule_export]

@@ -2,24 +2,20 @@ use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use countersign_audit_log::{CallRecord, Escaped, EscapedRef};
+use countersign_audit_log::{CallRecordRef, Escaped, EscapedRef};
 use countersign_canonical_json::Canonical;
-use countersign_committed_plan::{OnBreach, PlanRoot};
-use countersign_core::{Digest, Principal, ToolId};
-use countersign_pinned_ask::PinnedAsk;
-use countersign_registry::{CapabilityRegistry, SessionContract};
+use countersign_core::{CallFacts, Digest, ToolId};
+use countersign_signals::Probe;
 
 use crate::accepted::{AcceptedCall, InFlight};
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::counts::{Counts, Window};
 use crate::decide::{Cleared, decide};
+use crate::findings::Findings;
 use crate::parts::GateParts;
-use crate::plan::RunningPlan;
-use crate::recent_answers::UndisclosedAttempts;
+use crate::recorder::GateRecorder;
 use crate::refusals::{RefusalRate, Refusals};
 use crate::rejection::{ApprovalDesk, CallError, Refusal, Rejection};
-use crate::stats::CallStats;
 use crate::steps::intent::keep_step;
 use crate::steps::session::check_agent;
 
@@ -30,6 +26,14 @@ use crate::steps::session::check_agent;
 #[derive(Clone, Debug)]
 pub struct ToolGate {
     parts: Arc<GateParts>,
+}
+
+/// A call that has passed steps 0 to 10, and its record: a number, or a record that is not kept yet.
+pub(crate) struct ClearedCall<'g, R> {
+    pub(crate) cleared: Cleared<'g>,
+    pub(crate) findings: Findings,
+    pub(crate) recorded: Result<R, ()>,
+    pub(crate) probe: Option<Probe>,
 }
 
 impl ToolGate {
@@ -75,7 +79,17 @@ impl ToolGate {
         call: &ToolCall<'_>,
         desk: Option<&dyn ApprovalDesk>,
     ) -> Result<AcceptedCall, Rejection> {
-        let GateParts { terms, recorder, .. } = &*self.parts;
+        self.accept(self.clear(call, desk, |recorder, record| recorder.record(record))?)
+    }
+
+    /// Takes steps 0 to 10, and passes the record of an acceptance to `keep`. A refusal is recorded here.
+    pub(crate) fn clear<R>(
+        &self,
+        call: &ToolCall<'_>,
+        desk: Option<&dyn ApprovalDesk>,
+        keep: impl FnOnce(&GateRecorder, &CallRecordRef<'_>) -> Result<R, ()>,
+    ) -> Result<ClearedCall<'_, R>, Rejection> {
+        let recorder = &self.parts.recorder;
         let mut findings = self.parts.findings();
         let mut cleared = None;
         // why: the result is large, so it is not moved through each of its callers.
@@ -85,23 +99,27 @@ impl ToolGate {
         if let Some(refusal) = verdict.map_or_else(|_| panicked(), Result::err) {
             return Err(self.parts.refuse(call, &findings, refusal, desk));
         }
-        let Some(Cleared { facts, args, impact, approval, proposal, reservation, step, basis }) = cleared
-        else {
+        let Some(cleared) = cleared else {
             let refusal = Refusal::new(RejectionCode::Internal, "a check left no result");
             return Err(self.parts.refuse(call, &findings, refusal, desk));
         };
         // why: an approval concerns a signal only if a call was asked about, and the key of a call is a digest.
         let is_probe = findings.has_approval() && recorder.rows.has_asked();
         let probe = if is_probe { findings.probe(None) } else { None };
-        let (time, used) = (findings.time, findings.used);
         // why: earlier refusals are recorded before this acceptance, so that a replayed alarm sees their order.
-        let summed = recorder.rows.refused.write(time).map_err(drop);
-        let (escaped, named) = (OnceCell::<Escaped<256>>::new(), OnceCell::new());
-        let call_id = EscapedRef::plain(facts.call_id.as_str())
-            .unwrap_or_else(|| escaped.get_or_init(|| facts.call_id.clone().into()).borrowed());
-        let tool = || named.get_or_init(|| findings.recorded_tool(call)).into();
-        let record = findings.record(terms, call, call_id, tool, None);
-        let Ok(sequence) = summed.and_then(|()| recorder.record(&record)) else {
+        let summed = recorder.rows.refused.write(findings.time).map_err(drop);
+        let recorded = summed.and_then(|()| {
+            with_record(&self.parts, call, &findings, &cleared.facts, |record| keep(recorder, record))
+        });
+        Ok(ClearedCall { cleared, findings, recorded, probe })
+    }
+
+    /// Takes step 11: accepts a call whose acceptance is recorded.
+    pub(crate) fn accept(&self, call: ClearedCall<'_, u64>) -> Result<AcceptedCall, Rejection> {
+        let ClearedCall { cleared, findings, recorded, probe } = call;
+        let Cleared { facts, args, impact, approval, proposal, reservation, step, basis } = cleared;
+        let (time, used) = (findings.time, findings.used);
+        let Ok(sequence) = recorded else {
             let call_id = facts.call_id.clone().into();
             let rejection =
                 self.parts.refuse_unrecorded(call_id, time, Some(&facts.tool), findings.spent_approvals());
@@ -217,84 +235,19 @@ impl ToolGate {
     pub fn forget_definition(&self, tool: &ToolId) {
         self.parts.progress.forget_definition(tool);
     }
+}
 
-    /// Returns the session's contract: the last one, if it was [renewed](Self::renew).
-    #[must_use]
-    pub fn contract(&self) -> Arc<SessionContract> {
-        Arc::clone(&self.parts.progress.in_force().contract)
-    }
-
-    /// Returns the session's pinned goal.
-    #[must_use]
-    pub fn pinned_ask(&self) -> Option<Arc<PinnedAsk>> {
-        self.parts.progress.in_force().ask.clone()
-    }
-
-    /// Returns the registry that the gate reads at every call.
-    #[must_use]
-    pub fn registry(&self) -> &Arc<CapabilityRegistry> {
-        &self.parts.terms.registry
-    }
-
-    /// Returns the principal of the session.
-    #[must_use]
-    pub fn principal(&self) -> &Principal {
-        &self.parts.terms.principal
-    }
-
-    /// Returns whether the gate judges action proposals ([`ToolGateBuilder::proposals`](crate::ToolGateBuilder::proposals)).
-    #[must_use]
-    pub fn takes_proposals(&self) -> bool {
-        self.parts.terms.proposals.is_some()
-    }
-
-    /// Returns this session's counts.
-    #[must_use]
-    pub fn counts(&self) -> &Counts {
-        &self.parts.recorder.rows.session
-    }
-
-    /// Returns the statistics that this gate shares with others: counts over all agents, per agent and per tool, alarms
-    /// and quarantines.
-    #[must_use]
-    pub fn stats(&self) -> &Arc<CallStats> {
-        &self.parts.recorder.rows.stats
-    }
-
-    /// Returns the share of this session's decided calls that were accepted; `None` before the first decision.
-    #[must_use]
-    pub fn acceptance_rate(&self, window: Window) -> Option<f64> {
-        self.counts().acceptance_rate(window)
-    }
-
-    /// Returns the agent's attempts to call tools that its session does not disclose.
-    #[must_use]
-    pub fn attempted_undisclosed(&self) -> UndisclosedAttempts {
-        self.parts.recorder.attempted_undisclosed()
-    }
-
-    /// Returns the last decisions, oldest first, accepted and rejected, without values of arguments.
-    #[must_use]
-    pub fn call_log(&self) -> Vec<CallRecord> {
-        self.parts.recorder.recent_records()
-    }
-
-    /// Returns the root of the plan that the gate enforces: that of its last amendment, if it was amended.
-    #[must_use]
-    pub fn plan_root(&self) -> Option<PlanRoot> {
-        self.parts.progress.plan.get().map(RunningPlan::root)
-    }
-
-    /// Returns the response to a call that is not the plan's next one.
-    #[must_use]
-    pub fn on_breach(&self) -> OnBreach {
-        self.parts.terms.on_breach
-    }
-
-    /// Returns the last step of the plan, or of its last amendment, that has run, from 1 on; 0 before the first. An
-    /// amendment names it beside the root. `None` if no plan is under way.
-    #[must_use]
-    pub fn plan_position(&self) -> Option<u64> {
-        self.parts.progress.plan.get().and_then(RunningPlan::position)
-    }
+/// Passes the record of an accepted call to `keep`.
+pub(crate) fn with_record<R>(
+    parts: &GateParts,
+    call: &ToolCall<'_>,
+    findings: &Findings,
+    facts: &CallFacts,
+    keep: impl FnOnce(&CallRecordRef<'_>) -> R,
+) -> R {
+    let (escaped, named) = (OnceCell::<Escaped<256>>::new(), OnceCell::new());
+    let call_id = EscapedRef::plain(facts.call_id.as_str())
+        .unwrap_or_else(|| escaped.get_or_init(|| facts.call_id.clone().into()).borrowed());
+    let tool = || named.get_or_init(|| findings.recorded_tool(call)).into();
+    keep(&findings.record(&parts.terms, call, call_id, tool, None))
 }

@@ -13,6 +13,7 @@ mod agent_row;
 mod answering;
 mod approvals;
 mod async_gate;
+mod batch;
 mod builder;
 mod call;
 mod call_approvals;
@@ -24,6 +25,7 @@ mod counts;
 mod decide;
 mod findings;
 mod gate;
+mod gate_state;
 mod histogram;
 #[cfg(feature = "metrics")]
 mod metrics;

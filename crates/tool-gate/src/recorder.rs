@@ -50,7 +50,7 @@ impl GateRecorder {
         self.record(&record.into())
     }
 
-    /// Remembers a decision that is recorded in a sum.
+    /// Remembers a decision that is recorded elsewhere: in a sum, or in a batch.
     pub(crate) fn remember(&self, call: &CallRecordRef<'_>) {
         if let Ok(line) = DecisionLine::new(call) {
             self.remember_line(&line);

@@ -6,6 +6,7 @@ mod approval_branches;
 mod approvals;
 mod asynchronous;
 mod attacks;
+mod batches;
 mod call_ids;
 #[cfg(target_os = "linux")]
 mod counts;

@@ -7,11 +7,14 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Awaitable, Callable
 
+from ._batches import Batches
+
 if TYPE_CHECKING:
     from ._native import Call, Gate
 
 _THREADS = 8
 _pools: dict[int, ThreadPoolExecutor] = {}
+_batches: dict[int, Batches] = {}
 
 
 def _pool() -> ThreadPoolExecutor:
@@ -39,8 +42,9 @@ async def in_pool(work: Callable[..., Any], *args: Any, left: Callable[[Any], An
 
 
 async def check(gate: Gate, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Call:
-    call: Call = await in_pool(gate.check, *args, **(kwargs or {}), left=lambda call: call._abandon())
-    return call
+    process = os.getpid()
+    batches = _batches.get(process) or _batches.setdefault(process, Batches(_pool(), _THREADS))
+    return await batches.check(gate, gate._prepare(*args, **(kwargs or {})))
 
 
 async def run(call: Call, tool: Callable[..., Awaitable[Any]]) -> Any:

@@ -116,6 +116,9 @@ class Call:
     def __aexit__(self, *args: Any) -> Awaitable[bool]: ...
 
 @final
+class _Prepared: ...
+
+@final
 class Gate:
     def check(
         self,
@@ -139,6 +142,18 @@ class Gate:
         proposal: _Args | None = None,
         rerun: bool = False,
     ) -> Awaitable[Call]: ...
+    @staticmethod
+    def _prepare(
+        call_id: str,
+        name: str,
+        args: _Args,
+        server: str | None = None,
+        ask: str | None = None,
+        approval: str | Sequence[str] | None = None,
+        proposal: _Args | None = None,
+        rerun: bool = False,
+    ) -> _Prepared: ...
+    def _decide(self, prepared: Sequence[_Prepared]) -> list[Call | Rejected]: ...
     def _refuse(self, call_id: str, name: str, reason: str, *, is_reused: bool) -> Rejected: ...
     def approve(self, request: ApprovalRequest, operator: str, ttl: float | str) -> str: ...
     def deny(self, request: ApprovalRequest, person: str) -> Rejected: ...

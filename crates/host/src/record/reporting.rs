@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use countersign_audit_log::{
-    AuditError, AuditSink, DecisionLine, Log, OutcomeRecord, Record, UnrecordedAnswer,
+    AuditError, AuditSink, DecisionLine, Log, OutcomeRecord, Record, SubmittedDecision, UnrecordedAnswer,
 };
 
 use crate::error::{HostError, chain};
@@ -69,6 +69,26 @@ impl AuditSink for ReportingLog {
         let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
         life.require_open()?;
         let kept = self.log.record_decision(decision);
+        self.synced.note(&self.log);
+        self.observe(RecordState::of(&kept));
+        kept
+    }
+
+    fn submit_decision(&self, decision: &DecisionLine<'_>) -> Result<SubmittedDecision, AuditError> {
+        let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
+        life.require_open()?;
+        let taken = self.log.submit_decision(decision);
+        // why: a decision that is taken does not show that the log works; waiting for it does.
+        if let Err(error) = &taken {
+            self.observe(RecordState::failed(error));
+        }
+        taken
+    }
+
+    fn wait_decision(&self, submitted: SubmittedDecision) -> Result<u64, AuditError> {
+        // why: not refused after the end, which kept all that was submitted.
+        let _life = self.life.read().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.log.wait_decision(submitted);
         self.synced.note(&self.log);
         self.observe(RecordState::of(&kept));
         kept
