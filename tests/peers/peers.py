@@ -47,7 +47,8 @@ def set_up(folder, name, command, rules):
     """Keys, a registry drafted from the server's tools with rules relaxed on purpose, and the gateway's configuration."""
     countersign(folder, "keys", "generate", "--kind", "ed25519", "--out", "op.key", "--public-out", "op.pub")
     countersign(folder, "keys", "generate", "--kind", "hmac", "--out", "approval.key")
-    countersign(folder, "keys", "generate", "--kind", "log", "--origin", "peers.example/log", "--out", "log.key")
+    countersign(folder, "keys", "generate", "--kind", "log", "--origin", "peers.example/log", "--out", "log.key",
+                "--public-out", "log.vkey")
     countersign(folder, "keys", "trust", "--threshold", "1", "--out", "root.json", "op.pub")
     draft = json.loads(countersign(folder, "mcp", "inspect", "--name", name, "--", *command))
     tools = [dict(tool, **rules[tool["name"]]) for tool in draft["tools"] if tool["name"] in rules]
@@ -371,4 +372,5 @@ def main():
     sys.exit(told())
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -42,6 +42,12 @@ impl Caller {
         self.duties.contains(&duty)
     }
 
+    /// Returns the agent of the caller's sessions where no message names one: the configuration's, if the caller may open its
+    /// sessions, and otherwise the first of its own.
+    pub(crate) fn agent<'a>(&'a self, own: &'a AgentId) -> &'a AgentId {
+        self.agents.as_deref().filter(|agents| !agents.contains(own)).and_then(<[_]>::first).unwrap_or(own)
+    }
+
     /// Returns whether the caller may open sessions of this agent. `own` is the configuration's.
     pub(crate) fn may_open(&self, agent: &AgentId, own: &AgentId) -> bool {
         self.agents.as_ref().map_or_else(|| agent == own, |agents| agents.contains(agent))

@@ -34,6 +34,10 @@ pub(crate) struct JsonBody {
 }
 
 impl JsonBody {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Reads the body strictly: repeated names and other ambiguities are refused, with `jcs-1` inexact numbers too.
     pub(crate) fn read(&self, recipe: Recipe) -> Result<Canonical, Problem> {
         let limits = Limits::default();
@@ -58,7 +62,7 @@ impl FromRequest<Arc<App>> for JsonBody {
         if length.is_some_and(|length: u64| length > MAX_BYTES as u64) {
             return Err(too_large(MAX_BYTES));
         }
-        match timeout(BODY_TIME, collect_json(body, &app.slots)).await {
+        match timeout(BODY_TIME, collect_json(body, MAX_BYTES, &app.slots)).await {
             Ok(collected) => collected,
             Err(_) => Err(too_late()),
         }
@@ -71,9 +75,21 @@ pub(crate) async fn collect_small(body: Body) -> Result<Vec<u8>, Problem> {
     collected.await.unwrap_or_else(|_| Err(too_late()))
 }
 
-async fn collect_json(body: Body, slots: &Slots) -> Result<JsonBody, Problem> {
+/// Collects a JSON body of at most `most` bytes, with the slot of a large one.
+pub(crate) async fn collect_message(
+    headers: &HeaderMap,
+    body: Body,
+    most: usize,
+    slots: &Slots,
+) -> Result<JsonBody, Problem> {
+    check_type(headers)?;
+    let collected = timeout(BODY_TIME, collect_json(body, most, slots));
+    collected.await.unwrap_or_else(|_| Err(too_late()))
+}
+
+async fn collect_json(body: Body, most: usize, slots: &Slots) -> Result<JsonBody, Problem> {
     let mut slot = None;
-    let bytes = collect(body, MAX_BYTES, |length| {
+    let bytes = collect(body, most, |length| {
         if length > SMALL_BYTES && slot.is_none() {
             slot = Some(slots.large_body()?);
         }

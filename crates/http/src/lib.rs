@@ -19,6 +19,7 @@ mod check;
 mod connection;
 mod grants;
 mod look;
+mod mcp;
 mod openapi;
 mod opening;
 mod origin;
@@ -38,6 +39,7 @@ mod table;
 mod timed_io;
 mod tls;
 
+pub use mcp::{McpCaller, McpService, OpenGateway, OpenMcpGateway, RunGateway};
 pub use openapi::openapi;
 pub use people::password_entry;
 pub use service::{ServeOptions, Service};

@@ -21,13 +21,21 @@ pub(crate) struct HostNames {
     names: Vec<String>,
     /// The address, unless it is a wildcard.
     address: Option<IpAddr>,
+    /// Whether every path is for programs that may state the own origin.
+    is_endpoint: bool,
 }
 
 impl HostNames {
     pub(crate) fn new(address: SocketAddr, names: &[String]) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
         let address = Some(address.ip()).filter(|ip| !ip.is_unspecified());
-        Self { names, address }
+        Self { names, address, is_endpoint: false }
+    }
+
+    /// Returns the names of an MCP endpoint: requests that state its own origin pass, and any other host is forbidden (MCP
+    /// 2026-07-28, *Streamable HTTP: Security & Endpoint*).
+    pub(crate) fn of_endpoint(self) -> Self {
+        Self { is_endpoint: true, ..self }
     }
 
     /// Checks the headers that a browser sets. why: a web page whose own name leads here (DNS rebinding), or any page of
@@ -35,7 +43,8 @@ impl HostNames {
     ///
     /// The page's own paths are for browsers: its own origin may use them, and a link elsewhere may lead to them.
     pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-        let refused = |code, text| Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, code, text));
+        let status = if self.is_endpoint { StatusCode::FORBIDDEN } else { StatusCode::MISDIRECTED_REQUEST };
+        let refused = |code, text| Err(Problem::new(status, code, text));
         let mut hosts = headers.get_all(HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
             return refused("HOST_NOT_ALLOWED", "exactly one Host header is required");
@@ -50,7 +59,8 @@ impl HostNames {
         let is_page = uri.path() == "/" || uri.path() == PAGE || uri.path().starts_with("/page/");
         let is_own = |origin: &HeaderValue| {
             let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-            origin.is_some_and(|(_, name)| is_page && host.as_bytes() == name.as_bytes())
+            origin
+                .is_some_and(|(_, name)| (is_page || self.is_endpoint) && host.as_bytes() == name.as_bytes())
         };
         let is_visit = is_page
             && *method == Method::GET
@@ -119,6 +129,24 @@ mod tests {
         assert!(!with(&[&visit[..], &[("sec-fetch-dest", "iframe")]].concat(), "/page/q/x"));
         assert!(!with(&[&visit[..], &[("sec-fetch-dest", "document")]].concat(), "/v1/questions"));
         assert!(!with(&[("sec-fetch-site", "cross-site")], "/page/q/x"));
+    }
+
+    #[test]
+    fn an_endpoint_serves_its_own_origin_alone() {
+        let check = |host: &'static str, origin: &'static str| {
+            let mut map = HeaderMap::new();
+            map.append("host", HeaderValue::from_static(host));
+            map.append("origin", HeaderValue::from_static(origin));
+            names().of_endpoint().check(&Method::POST, &Uri::from_static("/mcp"), &map)
+        };
+        assert!(check("localhost:7582", "http://localhost:7582").is_ok());
+        for (host, origin) in [
+            ("localhost:7582", "http://evil.example"),
+            ("localhost:7582", "null"),
+            ("evil.example", "http://evil.example"),
+        ] {
+            assert_eq!(check(host, origin).unwrap_err().status(), 403, "{host} {origin}");
+        }
     }
 
     #[test]

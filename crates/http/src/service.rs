@@ -13,6 +13,7 @@ use countersign_host::error::HostError;
 use countersign_host::export::Process;
 use countersign_host::interrupt::{DRAIN, Interrupt};
 use countersign_host::report::Reporter;
+use countersign_host::serve_part::ServePart;
 use countersign_host::time::Span;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -39,11 +40,11 @@ const MAX_CONNECTIONS: usize = 2_048;
 /// File descriptors that connections leave to sessions, stores and logs.
 const OTHER_FILES: u64 = 512;
 /// Sessions at a time, without a setting.
-const SESSIONS: usize = 64;
+pub(crate) const SESSIONS: usize = 64;
 /// Time without a request after which a session is ended, without a setting.
-const IDLE: Millis = Millis::from_secs(15 * 60);
+pub(crate) const IDLE: Millis = Millis::from_secs(15 * 60);
 /// Interval of looks at the sessions.
-const LOOK: Duration = Duration::from_secs(1);
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
 /// Options that override the configuration.
 #[derive(Clone, Debug, Default)]
@@ -91,16 +92,7 @@ impl Service {
             listen => Some(listen.unwrap_or(DEFAULT_LISTEN)),
         };
         if let Some(address) = address {
-            if !has_callers {
-                let text = "`serve` has no `token_file` and no `users_file`: no one could call over TCP (or set `socket` alone)";
-                return Err(HostError::new("SERVE_NO_CALLERS", text));
-            }
-            let is_open = part.tls.is_none() && !part.dangerous_listen_anywhere;
-            if !address.ip().is_loopback() && is_open {
-                let text = "not a loopback address: tokens would travel in clear text. \
-                            Set `tls` in `serve`, or `dangerous_listen_anywhere = true` behind a proxy that has TLS";
-                return Err(HostError::new("SERVE_LISTEN_ANYWHERE", text).about(address));
-            }
+            require_callers(&part, address, has_callers)?;
         }
         let uncertified = if callers.has_tokens() { Uncertified::Allowed } else { Uncertified::Refused };
         let tls = part.tls.as_ref().map(|tls| Tls::read(tls, uncertified)).transpose()?;
@@ -225,7 +217,26 @@ impl Service {
     }
 }
 
-fn bind(address: SocketAddr, hosts: &[String]) -> Result<(TcpListener, HostNames), HostError> {
+/// Refuses an address on which no one could call, or on which credentials would travel in clear text.
+pub(crate) fn require_callers(
+    part: &ServePart,
+    address: SocketAddr,
+    has_callers: bool,
+) -> Result<(), HostError> {
+    if !has_callers {
+        let text = "`serve` has no `token_file` and no `users_file`: no one could call over TCP (or set `socket` alone)";
+        return Err(HostError::new("SERVE_NO_CALLERS", text));
+    }
+    let is_open = part.tls.is_none() && !part.dangerous_listen_anywhere;
+    if !address.ip().is_loopback() && is_open {
+        let text = "not a loopback address: tokens would travel in clear text. \
+                    Set `tls` in `serve`, or `dangerous_listen_anywhere = true` behind a proxy that has TLS";
+        return Err(HostError::new("SERVE_LISTEN_ANYWHERE", text).about(address));
+    }
+    Ok(())
+}
+
+pub(crate) fn bind(address: SocketAddr, hosts: &[String]) -> Result<(TcpListener, HostNames), HostError> {
     let listener = TcpListener::bind(address).and_then(|listener| {
         listener.set_nonblocking(true)?;
         Ok(listener)
@@ -255,7 +266,7 @@ fn bind_socket(path: PathBuf) -> Result<(UnixListener, PathBuf), HostError> {
 }
 
 /// Raises the limit of file descriptors as far as the system allows, and returns how many connections fit in it.
-fn connection_limit() -> usize {
+pub(crate) fn connection_limit() -> usize {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

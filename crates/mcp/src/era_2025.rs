@@ -51,8 +51,8 @@ const FORM: &str = r#"{"properties":{"approve":{"default":false,"title":"Approve
 const PING: &str = "ping";
 const LOG_MESSAGE: &str = "notifications/message";
 const INSTRUCTIONS: &str = "instructions";
-const CANCELLED: &str = "notifications/cancelled";
-const PROGRESS: &str = "notifications/progress";
+pub(crate) const CANCELLED: &str = "notifications/cancelled";
+pub(crate) const PROGRESS: &str = "notifications/progress";
 /// Metadata name of the token under which a client takes progress notifications.
 const PROGRESS_TOKEN: &str = "progressToken";
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";

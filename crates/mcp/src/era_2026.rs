@@ -38,7 +38,7 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Params of a client's retry with the input that the server requested.
 const RETRY: [&str; 2] = ["inputResponses", "requestState"];
 /// Members of a server's result that requests input.
@@ -417,6 +417,16 @@ pub(crate) fn modern_request<'a>(method: &str, params: Option<ValueRef<'a>>) -> 
     };
     let requested = meta.and_then(|meta| meta.get(VERSION)?.as_str());
     Some(ModernRequest { fault, requested: requested.filter(|version| version.len() <= MAX_VERSION_BYTES) })
+}
+
+/// Returns the revision that the metadata states.
+pub(crate) fn stated_version(params: Option<ValueRef<'_>>) -> Option<&str> {
+    params?.get("_meta")?.get(VERSION)?.as_str()
+}
+
+/// Returns the stream that a notification belongs to.
+pub(crate) fn subscription(params: Option<ValueRef<'_>>) -> Option<ValueRef<'_>> {
+    params?.get("_meta")?.get(SUBSCRIPTION)
 }
 
 /// Returns whether a result requests input from the client, or is of a type that the handshake era does not have.

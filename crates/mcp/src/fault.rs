@@ -33,6 +33,8 @@ pub(crate) enum Fault {
     AlreadyInitialized,
     /// A request of MCP's stateless era.
     ModernEra,
+    /// An HTTP header differs from the body.
+    HeaderMismatch,
     /// The probe for MCP's stateless era.
     Discover,
     /// The server requests input, or promises a later answer, instead of answering.
@@ -71,6 +73,8 @@ pub(crate) const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
 /// MCP 2026-07-28, `UnsupportedProtocolVersionError`.
 pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
+/// MCP 2026-07-28, `HeaderMismatch`.
+const HEADER_MISMATCH: i32 = -32020;
 /// Outside of the range that JSON-RPC reserves (-32768 to -32000), in which MCP has codes of its own.
 const TOO_MANY_REQUESTS: i32 = 429;
 
@@ -101,6 +105,7 @@ impl Fault {
         Self::NotInitialized,
         Self::AlreadyInitialized,
         Self::ModernEra,
+        Self::HeaderMismatch,
         Self::Discover,
         Self::Unfinished,
         Self::ServerNotReading,
@@ -184,6 +189,9 @@ impl Fault {
             Self::NotInitialized => ("NOT_INITIALIZED", INVALID_REQUEST, "the session is not initialized"),
             Self::AlreadyInitialized => {
                 ("ALREADY_INITIALIZED", INVALID_REQUEST, "the session is initialized, or about to be")
+            }
+            Self::HeaderMismatch => {
+                ("HEADER_MISMATCH", HEADER_MISMATCH, "an HTTP header is missing or differs from the body")
             }
             Self::ModernEra => {
                 ("PROTOCOL_ERA", UNSUPPORTED_VERSION, "the gateway does not speak this version of MCP")

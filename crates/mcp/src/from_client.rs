@@ -44,7 +44,7 @@ pub(crate) fn read_client(link: &Link, stream: impl Read) {
     }
 }
 
-fn line_limits(bytes: usize) -> Result<Limits, LimitsError> {
+pub(crate) fn line_limits(bytes: usize) -> Result<Limits, LimitsError> {
     let limits = Limits::default();
     let depth = limits.max_depth().saturating_add(ENVELOPE_DEPTH);
     limits.bytes(bytes)?.depth(depth)

@@ -53,6 +53,7 @@ mod requests;
 mod results;
 mod session_end;
 mod settings;
+mod streamable_http;
 mod submission;
 mod table;
 mod waiting;
@@ -66,4 +67,7 @@ pub use gateway::{Gateway, GatewayEnd, GatewayStop};
 pub use notice::GatewayNotice;
 pub use proposing::PROPOSE;
 pub use settings::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint};
+pub use streamable_http::{
+    PostedHeaders, PostedMessage, ReturnPlace, ReturnedLine, UnreadablePost, cancel_line,
+};
 pub use submission::{SUBMIT_PLAN, read_plan};

@@ -92,6 +92,12 @@ impl ProposalHint {
 }
 
 impl GatewaySettings {
+    /// Returns the longest message of a client, in bytes.
+    #[must_use]
+    pub const fn longest_client_line(&self) -> usize {
+        self.limits.client_line
+    }
+
     /// Creates settings for one server: no further methods, default limits, and ten minutes to approve a call.
     #[must_use]
     pub const fn new(server: ServerName) -> Self {

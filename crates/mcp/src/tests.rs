@@ -11,6 +11,7 @@ mod listings;
 mod members;
 mod messages;
 mod outputs;
+mod posts;
 mod queues;
 mod recipes;
 mod requests;

@@ -6,9 +6,14 @@ use countersign_audit_log::{CallRecordRef, DecisionLine, SubmittedDecision};
 
 use crate::accepted::AcceptedCall;
 use crate::call::ToolCall;
-use crate::gate::{ClearedCall, ToolGate, with_record};
+use crate::decide::Cleared;
+use crate::findings::Findings;
+use crate::gate::{ToolGate, with_record};
 use crate::recorder::GateRecorder;
 use crate::rejection::Rejection;
+
+/// A call that steps 0 to 10 have cleared, and its record.
+type SubmittedCall<'g, 'c> = (&'c ToolCall<'c>, Findings, Option<Cleared<'g>>, Result<SubmittedDecision, ()>);
 
 impl ToolGate {
     /// Decides about several calls in their order, as [`check`](Self::check) does about each. Their acceptances are
@@ -16,20 +21,24 @@ impl ToolGate {
     /// is refused while an earlier one of the same batch is undecided.
     #[must_use = "an accepted call that is dropped is recorded as not run"]
     pub fn check_many(&self, calls: &[ToolCall<'_>]) -> Vec<Result<AcceptedCall, Rejection>> {
-        let submit = |call| self.clear(call, None, submit_record);
-        let confirm = |(call, cleared): (_, Result<ClearedCall<'_, _>, _>)| {
-            let ClearedCall { cleared, findings, recorded, probe } = cleared?;
-            let confirm = |taken| {
-                with_record(self.parts(), call, &findings, &cleared.facts, |record| {
-                    confirm_record(&self.parts().recorder, taken, record)
+        let submit = |call| {
+            let (mut findings, mut cleared) = (self.parts().findings(), None);
+            self.clear(call, None, &mut findings, &mut cleared)?;
+            let submitted = with_record(self.parts(), call, &findings, cleared.as_ref(), submit_record);
+            Ok((call, findings, cleared, submitted))
+        };
+        let confirm = |submitted: Result<SubmittedCall<'_, '_>, _>| {
+            let (call, findings, cleared, submitted) = submitted?;
+            let recorded = submitted.and_then(|taken| {
+                with_record(self.parts(), call, &findings, cleared.as_ref(), |recorder, record| {
+                    confirm_record(recorder, taken, record)
                 })
-            };
-            let recorded = recorded.and_then(confirm);
-            self.accept(ClearedCall { cleared, findings, recorded, probe })
+            });
+            self.accept(call, &findings, cleared, recorded)
         };
         self.stats().timed_batch(calls.len(), || {
             // INVARIANT: all are submitted before the first is waited for.
-            let submitted: Vec<_> = calls.iter().map(|call| (call, submit(call))).collect();
+            let submitted: Vec<_> = calls.iter().map(submit).collect();
             submitted.into_iter().map(confirm).collect()
         })
     }
@@ -37,6 +46,7 @@ impl ToolGate {
 
 /// Submits a decision; it is recorded once [`confirm_record`] has returned.
 fn submit_record(recorder: &GateRecorder, call: &CallRecordRef<'_>) -> Result<SubmittedDecision, ()> {
+    recorder.record_refusals(call.time)?;
     let line = DecisionLine::new(call).map_err(drop)?;
     let submitted = catch_unwind(AssertUnwindSafe(|| recorder.sink.submit_decision(&line)));
     submitted.map_err(drop)?.map_err(drop)

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use countersign_audit_log::{CallRecordRef, Escaped, EscapedRef};
 use countersign_canonical_json::Canonical;
-use countersign_core::{CallFacts, Digest, ToolId};
-use countersign_signals::Probe;
+use countersign_core::{Digest, ToolId};
 
 use crate::accepted::{AcceptedCall, InFlight};
 use crate::call::ToolCall;
@@ -26,14 +25,6 @@ use crate::steps::session::check_agent;
 #[derive(Clone, Debug)]
 pub struct ToolGate {
     parts: Arc<GateParts>,
-}
-
-/// A call that has passed steps 0 to 10, and its record: a number, or a record that is not kept yet.
-pub(crate) struct ClearedCall<'g, R> {
-    pub(crate) cleared: Cleared<'g>,
-    pub(crate) findings: Findings,
-    pub(crate) recorded: Result<R, ()>,
-    pub(crate) probe: Option<Probe>,
 }
 
 impl ToolGate {
@@ -79,45 +70,48 @@ impl ToolGate {
         call: &ToolCall<'_>,
         desk: Option<&dyn ApprovalDesk>,
     ) -> Result<AcceptedCall, Rejection> {
-        self.accept(self.clear(call, desk, |recorder, record| recorder.record(record))?)
+        let (mut findings, mut cleared) = (self.parts.findings(), None);
+        self.clear(call, desk, &mut findings, &mut cleared)?;
+        let record = |recorder: &GateRecorder, record: &CallRecordRef<'_>| {
+            recorder.record_refusals(record.time)?;
+            recorder.record(record)
+        };
+        let recorded = with_record(&self.parts, call, &findings, cleared.as_ref(), record);
+        self.accept(call, &findings, cleared, recorded)
     }
 
-    /// Takes steps 0 to 10, and passes the record of an acceptance to `keep`. A refusal is recorded here.
-    pub(crate) fn clear<R>(
-        &self,
+    /// Takes steps 0 to 10. A refusal is recorded; of an acceptance, `cleared` is set.
+    #[inline]
+    pub(crate) fn clear<'g>(
+        &'g self,
         call: &ToolCall<'_>,
         desk: Option<&dyn ApprovalDesk>,
-        keep: impl FnOnce(&GateRecorder, &CallRecordRef<'_>) -> Result<R, ()>,
-    ) -> Result<ClearedCall<'_, R>, Rejection> {
-        let recorder = &self.parts.recorder;
-        let mut findings = self.parts.findings();
-        let mut cleared = None;
+        findings: &mut Findings,
+        cleared: &mut Option<Cleared<'g>>,
+    ) -> Result<(), Rejection> {
         // why: the result is large, so it is not moved through each of its callers.
-        let verdict =
-            catch_unwind(AssertUnwindSafe(|| decide(&self.parts, call, &mut findings, &mut cleared)));
+        let verdict = catch_unwind(AssertUnwindSafe(|| decide(&self.parts, call, findings, cleared)));
         let panicked = || Some(Refusal::new(RejectionCode::Internal, "a check panicked"));
-        if let Some(refusal) = verdict.map_or_else(|_| panicked(), Result::err) {
-            return Err(self.parts.refuse(call, &findings, refusal, desk));
+        match verdict.map_or_else(|_| panicked(), Result::err) {
+            Some(refusal) => Err(self.parts.refuse(call, findings, refusal, desk)),
+            None => Ok(()),
         }
-        let Some(cleared) = cleared else {
-            let refusal = Refusal::new(RejectionCode::Internal, "a check left no result");
-            return Err(self.parts.refuse(call, &findings, refusal, desk));
-        };
-        // why: an approval concerns a signal only if a call was asked about, and the key of a call is a digest.
-        let is_probe = findings.has_approval() && recorder.rows.has_asked();
-        let probe = if is_probe { findings.probe(None) } else { None };
-        // why: earlier refusals are recorded before this acceptance, so that a replayed alarm sees their order.
-        let summed = recorder.rows.refused.write(findings.time).map_err(drop);
-        let recorded = summed.and_then(|()| {
-            with_record(&self.parts, call, &findings, &cleared.facts, |record| keep(recorder, record))
-        });
-        Ok(ClearedCall { cleared, findings, recorded, probe })
     }
 
     /// Takes step 11: accepts a call whose acceptance is recorded.
-    pub(crate) fn accept(&self, call: ClearedCall<'_, u64>) -> Result<AcceptedCall, Rejection> {
-        let ClearedCall { cleared, findings, recorded, probe } = call;
-        let Cleared { facts, args, impact, approval, proposal, reservation, step, basis } = cleared;
+    #[inline]
+    pub(crate) fn accept(
+        &self,
+        call: &ToolCall<'_>,
+        findings: &Findings,
+        cleared: Option<Cleared<'_>>,
+        recorded: Result<u64, ()>,
+    ) -> Result<AcceptedCall, Rejection> {
+        let Some(Cleared { facts, args, impact, approval, proposal, reservation, step, basis }) = cleared
+        else {
+            let refusal = Refusal::new(RejectionCode::Internal, "a check left no result");
+            return Err(self.parts.refuse(call, findings, refusal, None));
+        };
         let (time, used) = (findings.time, findings.used);
         let Ok(sequence) = recorded else {
             let call_id = facts.call_id.clone().into();
@@ -125,6 +119,9 @@ impl ToolGate {
                 self.parts.refuse_unrecorded(call_id, time, Some(&facts.tool), findings.spent_approvals());
             return Err(Rejection { used, ..rejection });
         };
+        // why: an approval concerns a signal only if a call was asked about, and the key of a call is a digest.
+        let is_probe = findings.has_approval() && self.parts.recorder.rows.has_asked();
+        let probe = if is_probe { findings.probe(None) } else { None };
         self.parts.count(time, (None, false), (Some(&facts.tool), findings.used_tool.as_deref()), probe);
         reservation.keep();
         let (step, refused) = keep_step(self.parts.progress.plan.get(), step)
@@ -237,17 +234,19 @@ impl ToolGate {
     }
 }
 
-/// Passes the record of an accepted call to `keep`.
+/// Passes the record of a call that steps 0 to 10 have cleared to `keep`.
+#[inline]
 pub(crate) fn with_record<R>(
     parts: &GateParts,
     call: &ToolCall<'_>,
     findings: &Findings,
-    facts: &CallFacts,
-    keep: impl FnOnce(&CallRecordRef<'_>) -> R,
-) -> R {
+    cleared: Option<&Cleared<'_>>,
+    keep: impl FnOnce(&GateRecorder, &CallRecordRef<'_>) -> Result<R, ()>,
+) -> Result<R, ()> {
+    let facts = &cleared.ok_or(())?.facts;
     let (escaped, named) = (OnceCell::<Escaped<256>>::new(), OnceCell::new());
     let call_id = EscapedRef::plain(facts.call_id.as_str())
         .unwrap_or_else(|| escaped.get_or_init(|| facts.call_id.clone().into()).borrowed());
     let tool = || named.get_or_init(|| findings.recorded_tool(call)).into();
-    keep(&findings.record(&parts.terms, call, call_id, tool, None))
+    keep(&parts.recorder, &findings.record(&parts.terms, call, call_id, tool, None))
 }

@@ -45,6 +45,11 @@ impl GateRecorder {
         }
     }
 
+    /// Records the refusals that are in sums. why: before an acceptance, so that a replayed alarm sees their order.
+    pub(crate) fn record_refusals(&self, time: Timestamp) -> Result<(), ()> {
+        self.rows.refused.write(time).map_err(drop)
+    }
+
     /// Records a decision about a plan.
     pub(crate) fn record_plan(&self, record: &CallRecord) -> Result<u64, ()> {
         self.record(&record.into())

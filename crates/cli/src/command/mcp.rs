@@ -1,7 +1,9 @@
 mod forms;
+mod gateway;
 mod inspect;
 pub(crate) mod plans;
 mod run;
+mod serve;
 mod settings;
 
 use clap::Subcommand;
@@ -18,6 +20,9 @@ pub(crate) enum Mcp {
     /// Run a server behind the gate, on standard input and output.
     #[command(after_help = RUN_HELP)]
     Run(run::McpRunArgs),
+    /// Serve Streamable HTTP: each caller's sessions run behind the gate, each with a server of its own.
+    #[command(after_help = SERVE_HELP)]
+    Serve(serve::McpServe),
     /// Start a server, list its tools, and print a registry draft in which each is as tight as can be.
     #[command(
         after_help = "Example:\n  countersign mcp inspect --name desk -- ./desk-server > registry.json"
@@ -29,10 +34,26 @@ impl Mcp {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
         match self {
             Self::Run(verb) => verb.run(out),
+            Self::Serve(verb) => verb.run(out),
             Self::Inspect(verb) => verb.run(out),
         }
     }
 }
+
+/// End of the help of `mcp serve`.
+const SERVE_HELP: &str = "\
+Example:
+  countersign mcp serve --config gateway.toml -- npx -y @modelcontextprotocol/server-filesystem /srv/docs
+
+gateway.toml is that of `mcp run`, with
+  [serve]
+  listen = \"127.0.0.1:7582\"          # the default; --listen overrides it
+  token_file = \"serve.tokens\"        # callers: that of `serve`; `may` has to include check
+  hosts = [\"gate.example\"]           # names of the endpoint, besides loopback addresses
+  sessions = 64                      # at a time; a caller has at most a quarter of them
+  idle = \"15m\"                       # without a request for so long, a session is ended
+  # tls = { certificate = \"serve.pem\", key = \"serve.key\" } # TLS 1.3: docs/serve.md
+The endpoint's path is /mcp. The principal of a session is the caller's name.";
 
 /// End of the help of `mcp run`. A test reads the configuration in it.
 const RUN_HELP: &str = "\

@@ -53,6 +53,7 @@ mod mcp_plans;
 mod mcp_proposals;
 mod mcp_record;
 mod mcp_renew;
+mod mcp_serve;
 mod merkle;
 mod plan;
 mod plan_answers;

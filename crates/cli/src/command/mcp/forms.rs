@@ -1,13 +1,16 @@
+use std::sync::Arc;
+
 use countersign_approval_token::PendingApproval;
 use countersign_audit_log::AnswerVerdict;
 use countersign_core::OperatorId;
 use countersign_host::config_file::ConfigFile;
+use countersign_host::error::HostError;
 use countersign_host::questions::{QuestionQueue, describe, question};
 use countersign_host::report::Reporter;
 use countersign_mcp::{ClientForms, FormAnswer};
 
 use crate::failure::Failure;
-use crate::output::{internal, note};
+use crate::output::note;
 use crate::time::now;
 
 /// Name under which answers of the person at the client are recorded. No user of the operating system has a colon in the name.
@@ -18,14 +21,14 @@ const TEXT_BYTES: usize = 8 << 10;
 /// Shows questions as forms of the client, and records their answers as those of [`CLIENT`], which no one authenticated.
 #[derive(Debug)]
 pub(super) struct ConfirmedForms {
-    config: ConfigFile,
+    config: Arc<ConfigFile>,
     by: OperatorId,
     reporter: Reporter,
 }
 
 impl ConfirmedForms {
-    pub(super) fn new(config: ConfigFile, reporter: Reporter) -> Result<Self, Failure> {
-        let by = OperatorId::new(CLIENT).map_err(|_| internal("a name is not valid"))?;
+    pub(super) fn new(config: Arc<ConfigFile>, reporter: Reporter) -> Result<Self, HostError> {
+        let by = OperatorId::new(CLIENT).map_err(|_| HostError::internal("a name is not valid"))?;
         Ok(Self { config, by, reporter })
     }
 

@@ -1,0 +1,257 @@
+//! One session: a gateway, and the responses that wait for its lines.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::OperatorId;
+use countersign_mcp::{PostedMessage, ReturnPlace, ReturnedLine, cancel_line};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
+
+use crate::mcp::lines::{ResponseLine, ResponseLines, ResponseSender, response_lines};
+
+/// Requests of a session that wait for their answer.
+const MAX_OPEN: usize = 1_024;
+/// Messages of the server that wait for a stream to take them, and their bytes.
+const MAX_KEPT: usize = 256;
+const MAX_KEPT_BYTES: usize = 1 << 20;
+
+/// A session of one caller.
+pub(crate) struct McpSession {
+    pub(crate) owner: OperatorId,
+    /// Lines for the gateway; `None` once the session ends.
+    input: Mutex<Option<Sender<Vec<u8>>>>,
+    responses: Mutex<Responses>,
+    stop: Box<dyn Fn(Duration) + Send + Sync>,
+    has_expired: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Time of the last request.
+    used: Mutex<Instant>,
+}
+
+#[derive(Default)]
+struct Responses {
+    /// Number of the last request.
+    last: u64,
+    /// Requests by the ids that they have towards the gateway.
+    open: BTreeMap<u64, OpenPost>,
+    /// The stream that the client opened with GET.
+    listener: Option<ResponseSender>,
+    /// Messages without a stream.
+    kept: VecDeque<Vec<u8>>,
+    kept_bytes: usize,
+    /// Revision of a session that is initialized.
+    version: Option<String>,
+    has_ended: bool,
+}
+
+/// A request that waits for its answer.
+struct OpenPost {
+    /// The client's id and progress token, as JSON.
+    id: String,
+    token: Option<String>,
+    is_initialize: bool,
+    response: ResponseSender,
+}
+
+/// Place of a request in its session. If it is dropped before the answer, the client has left.
+pub(crate) struct PostPlace {
+    session: Arc<McpSession>,
+    number: u64,
+    /// Whether leaving cancels the request: in the stateless era alone (MCP 2026-07-28, *Cancellation*).
+    is_stateless: bool,
+}
+
+impl McpSession {
+    pub(crate) fn new(
+        owner: OperatorId,
+        input: Sender<Vec<u8>>,
+        stop: Box<dyn Fn(Duration) + Send + Sync>,
+        has_expired: Box<dyn Fn() -> bool + Send + Sync>,
+    ) -> Self {
+        let used = Mutex::new(Instant::now());
+        Self { owner, input: Mutex::new(Some(input)), responses: Mutex::default(), stop, has_expired, used }
+    }
+
+    /// Sends a line to the gateway, as soon as it takes it. Returns `false` if the session has ended.
+    pub(crate) async fn send(&self, line: Vec<u8>) -> bool {
+        *self.used.lock() = Instant::now();
+        let input = self.input.lock().clone();
+        match input {
+            Some(input) => input.send(line).await.is_ok(),
+            None => false,
+        }
+    }
+
+    /// Opens a place for the answer to a request; `None` if too many wait, or the session has ended.
+    pub(crate) fn open(self: &Arc<Self>, posted: &PostedMessage) -> Option<(PostPlace, ResponseLines)> {
+        let id = posted.id()?;
+        let (response, lines) = response_lines();
+        let mut responses = self.responses.lock();
+        if responses.has_ended || responses.open.len() >= MAX_OPEN {
+            return None;
+        }
+        responses.last = responses.last.saturating_add(1);
+        let (number, token) = (responses.last, posted.progress_token().map(ToOwned::to_owned));
+        let is_initialize = posted.is_initialize();
+        responses.open.insert(number, OpenPost { id, token, is_initialize, response });
+        let place = PostPlace { session: Arc::clone(self), number, is_stateless: posted.is_stateless() };
+        Some((place, lines))
+    }
+
+    /// Returns the gateway's id of the latest open request with this id of the client, as JSON.
+    pub(crate) fn own_id(&self, id: &str) -> Option<String> {
+        let responses = self.responses.lock();
+        responses.open.iter().rev().find(|(_, post)| post.id == id).map(|(number, _)| own_id(*number))
+    }
+
+    /// Opens the stream of messages that belong to no request. An earlier one ends.
+    pub(crate) fn listen(&self) -> Option<ResponseLines> {
+        let (response, lines) = response_lines();
+        let mut responses = self.responses.lock();
+        if responses.has_ended {
+            return None;
+        }
+        responses.kept_bytes = 0;
+        for text in std::mem::take(&mut responses.kept) {
+            response.send(ResponseLine { text, answers: None });
+        }
+        responses.listener = Some(response);
+        *self.used.lock() = Instant::now();
+        Some(lines)
+    }
+
+    /// Takes a line of the gateway. Returns `false` once the session has ended.
+    pub(crate) fn deliver(&self, line: Vec<u8>) -> bool {
+        let line = ReturnedLine::read(line);
+        let mut responses = self.responses.lock();
+        if responses.has_ended {
+            return false;
+        }
+        match line.place() {
+            ReturnPlace::Answer(own) => {
+                let Some(post) = number_of(own).and_then(|number| responses.open.remove(&number)) else {
+                    return true;
+                };
+                if post.is_initialize {
+                    responses.version = line.version().map(ToOwned::to_owned);
+                }
+                *self.used.lock() = Instant::now();
+                let text = line.for_client(&post.id, None);
+                post.response.send(ResponseLine { text, answers: Some(line.status()) });
+            }
+            ReturnPlace::Request(own) => {
+                if let Some(post) = number_of(own).and_then(|number| responses.open.get(&number)) {
+                    let text = line.for_client(&post.id, post.token.as_deref());
+                    // A client that reads too slowly gets the answer alone, if that.
+                    post.response.send(ResponseLine { text, answers: None });
+                }
+            }
+            ReturnPlace::Session => responses.send(line.as_bytes()),
+            ReturnPlace::Nowhere | _ => {}
+        }
+        true
+    }
+
+    /// Returns the revision of the session once it is initialized.
+    pub(crate) fn version(&self) -> Option<String> {
+        self.responses.lock().version.clone()
+    }
+
+    /// Returns whether the session is over: it has ended or expired, or no request used it for `idle`.
+    pub(crate) fn is_over(&self, idle: Duration) -> bool {
+        let responses = self.responses.lock();
+        let is_used = !responses.open.is_empty();
+        responses.has_ended || !is_used && ((self.has_expired)() || self.unused() >= idle)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.responses.lock().has_ended
+    }
+
+    /// Returns whether no request waits and no stream is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        let responses = self.responses.lock();
+        responses.open.is_empty() && !responses.listener.as_ref().is_some_and(ResponseSender::is_open)
+    }
+
+    /// Time since the last request.
+    pub(crate) fn unused(&self) -> Duration {
+        self.used.lock().elapsed()
+    }
+
+    /// Ends the session: the gateway sees the end of its client.
+    pub(crate) fn end(&self) {
+        *self.input.lock() = None;
+    }
+
+    /// Stops the gateway, after the given time for the calls in flight.
+    pub(crate) fn stop(&self, drain: Duration) {
+        (self.stop)(drain);
+        self.end();
+    }
+
+    /// Ends all responses, once the gateway has ended.
+    pub(crate) fn ended(&self) {
+        self.end();
+        let mut responses = self.responses.lock();
+        *responses = Responses { has_ended: true, ..Responses::default() };
+    }
+}
+
+impl Responses {
+    /// Sends a message that belongs to no request: on the stream for them, and otherwise on the latest response (MCP
+    /// 2025-11-25, *Multiple Connections*). Without one it waits.
+    fn send(&mut self, text: &[u8]) {
+        let line = || ResponseLine { text: text.to_vec(), answers: None };
+        if let Some(listener) = &self.listener {
+            if listener.send(line()) {
+                return;
+            }
+            self.listener = None;
+        }
+        if self.open.values().rev().any(|post| !post.is_initialize && post.response.send(line())) {
+            return;
+        }
+        self.kept_bytes = self.kept_bytes.saturating_add(text.len());
+        self.kept.push_back(text.to_vec());
+        while self.kept.len() > MAX_KEPT || self.kept_bytes > MAX_KEPT_BYTES {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.kept_bytes = self.kept_bytes.saturating_sub(oldest.len());
+        }
+    }
+}
+
+impl PostPlace {
+    /// The request's id towards the gateway.
+    pub(crate) fn own_id(&self) -> String {
+        own_id(self.number)
+    }
+
+    pub(crate) const fn session(&self) -> &Arc<McpSession> {
+        &self.session
+    }
+}
+
+impl Drop for PostPlace {
+    fn drop(&mut self) {
+        let was_open = self.session.responses.lock().open.remove(&self.number).is_some();
+        if !was_open || !self.is_stateless {
+            return;
+        }
+        let (session, line) = (Arc::clone(&self.session), cancel_line(&own_id(self.number)));
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { session.send(line).await });
+        }
+    }
+}
+
+fn own_id(number: u64) -> String {
+    format!("post-{number}")
+}
+
+fn number_of(own: &str) -> Option<u64> {
+    own.strip_prefix("post-")?.parse().ok()
+}

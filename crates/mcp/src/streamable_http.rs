@@ -1,0 +1,281 @@
+//! Messages of the transport Streamable HTTP: a body that a client posted becomes a line for a [`Gateway`](crate::Gateway),
+//! and a line of the gateway finds the response that it belongs to.
+//!
+//! A request gets an id of the session's own towards the gateway, and so does its progress token: over HTTP, several posts
+//! of one session may use one id. Both are put back before the client reads them.
+//!
+//! Source: MCP 2025-11-25 and 2026-07-28, *Streamable HTTP*.
+
+use countersign_canonical_json::{Canonical, Recipe, ValueRef, read};
+
+use crate::compose::Object;
+use crate::cut::{Edits, ValuePosition};
+use crate::era_2025::{self, CANCELLED, INITIALIZE};
+use crate::era_2026;
+use crate::fault::{Fault, METHOD_NOT_FOUND};
+use crate::from_client::line_limits;
+use crate::glean::glean;
+use crate::message::{Body, Message, RpcId, error_line, error_line_with};
+
+/// Errors of the stateless era that have HTTP status 400.
+const BAD_REQUESTS: std::ops::RangeInclusive<i64> = -32_022..=-32_020;
+
+/// A message that a client posted. The strict reader has accepted it.
+#[derive(Debug)]
+pub struct PostedMessage {
+    text: Canonical,
+    id: Option<RpcId>,
+    /// Progress token of a request, as JSON.
+    token: Option<String>,
+    /// Request that a notification cancels, as JSON.
+    cancels: Option<String>,
+    is_stateless: bool,
+}
+
+/// Headers of a post that repeat parts of its body.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct PostedHeaders<'a> {
+    /// `MCP-Protocol-Version`.
+    pub version: Option<&'a str>,
+    /// `Mcp-Method`.
+    pub method: Option<&'a str>,
+    /// `Mcp-Name`, decoded.
+    pub name: Option<&'a str>,
+}
+
+/// A body that is no message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnreadablePost {
+    /// The JSON-RPC error for the client.
+    pub error: String,
+    /// The body as one line, which a gateway refuses and records.
+    pub line: Vec<u8>,
+}
+
+impl PostedMessage {
+    /// Reads a body of at most `most` bytes.
+    ///
+    /// # Errors
+    /// [`UnreadablePost`] if the body is not one strict JSON-RPC message.
+    pub fn read(body: &[u8], most: usize) -> Result<Self, UnreadablePost> {
+        let unreadable = |fault, id: Option<&RpcId>| {
+            // why: a line ends at a line feed. A control character keeps the text unreadable, inside of a string too.
+            let line = body.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { 1 } else { *byte });
+            UnreadablePost { error: error_line(id, fault), line: line.collect() }
+        };
+        let id = || glean(body).id;
+        let limits = line_limits(most).map_err(|_| unreadable(Fault::LineTooLong, id().as_ref()))?;
+        let text = read(body, Recipe::Jcs1, &limits)
+            .map_err(|error| unreadable(Fault::of_json(&error), id().as_ref()))?;
+        let (id, token, cancels, is_stateless) = match Message::read(text.value()) {
+            Ok(Message::Request { id, method, params }) => {
+                let meta = params.and_then(|params| params.get("_meta"));
+                let token = meta.and_then(era_2025::progress_token);
+                (Some(id), token, None, era_2026::modern_request(method, params).is_some())
+            }
+            Ok(Message::Notification { method, params }) => {
+                let cancels = if method == CANCELLED { era_2025::cancelled_request(params) } else { None };
+                let is_stateless = era_2026::modern_request(method, params).is_some();
+                (None, None, cancels.as_ref().map(RpcId::json), is_stateless)
+            }
+            Ok(Message::Answer { .. }) => (None, None, None, false),
+            Err(wrong) => return Err(unreadable(wrong.fault, wrong.id.as_ref())),
+        };
+        Ok(Self { text, id, token, cancels, is_stateless })
+    }
+
+    /// Returns the request's id as JSON; `None` for other messages.
+    #[must_use]
+    pub fn id(&self) -> Option<String> {
+        self.id.as_ref().map(RpcId::json)
+    }
+
+    /// Returns the request's progress token as JSON.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// Returns the id, as JSON, of the request that this message cancels.
+    #[must_use]
+    pub fn cancels(&self) -> Option<&str> {
+        self.cancels.as_deref()
+    }
+
+    /// Returns whether the message belongs to the stateless era: it states a revision, and needs no session.
+    #[must_use]
+    pub const fn is_stateless(&self) -> bool {
+        self.is_stateless
+    }
+
+    /// Returns whether the message begins a session.
+    #[must_use]
+    pub fn is_initialize(&self) -> bool {
+        self.id.is_some() && self.method() == Some(INITIALIZE)
+    }
+
+    fn method(&self) -> Option<&str> {
+        self.text.value().get("method").and_then(ValueRef::as_str)
+    }
+
+    /// Checks the headers of a request of the stateless era against its body.
+    ///
+    /// # Errors
+    /// The JSON-RPC error `HeaderMismatch` (-32020) if a header is missing or differs.
+    pub fn check_headers(&self, headers: PostedHeaders<'_>) -> Result<(), String> {
+        let params = self.text.value().get("params");
+        let (method, member) = (self.method(), |name| params?.get(name)?.as_str());
+        let name = match method {
+            Some("tools/call" | "prompts/get") => Some(member("name")),
+            Some("resources/read") => Some(member("uri")),
+            _ => None,
+        };
+        let version = era_2026::stated_version(params);
+        let wrong = if version.is_none() || version != headers.version {
+            "MCP-Protocol-Version"
+        } else if method != headers.method {
+            "Mcp-Method"
+        } else if name.is_some_and(|name| name != headers.name) {
+            "Mcp-Name"
+        } else {
+            return Ok(());
+        };
+        let data = Object::new().string("code", Fault::HeaderMismatch.code()).string("header", wrong);
+        Err(error_line_with(self.id.as_ref(), Fault::HeaderMismatch, data))
+    }
+
+    /// Returns the message as a line for the gateway. A request gets the id and the progress token `own`; a cancellation
+    /// names the request `own`.
+    #[must_use]
+    pub fn line(&self, own: &str) -> Vec<u8> {
+        let text = self.text.as_str().as_bytes();
+        let (mut edits, place) = (Edits::new(text), ValuePosition::new(text));
+        let own = RpcId::Text(own.into()).json();
+        let mut replace = |path: &[&str], is_there: bool| {
+            if let Some(value) = place.find(path).filter(|_| is_there) {
+                edits.replace(&value, own.clone());
+            }
+        };
+        replace(&["id"], self.id.is_some());
+        replace(&["params", "_meta", "progressToken"], self.token.is_some());
+        replace(&["params", "requestId"], self.cancels.is_some());
+        edits.finish()
+    }
+}
+
+/// Returns the line by which a client whose response ended cancels its request.
+#[must_use]
+pub fn cancel_line(own: &str) -> Vec<u8> {
+    let params = Object::new().string("requestId", own).finish();
+    Object::new().string("jsonrpc", "2.0").string("method", CANCELLED).raw("params", &params).finish().into()
+}
+
+/// A line of the gateway for a client.
+#[derive(Debug)]
+pub struct ReturnedLine {
+    line: Vec<u8>,
+    place: ReturnPlace,
+    /// Error code of an answer.
+    error: Option<i64>,
+    version: Option<String>,
+}
+
+/// The response that a line belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReturnPlace {
+    /// The answer to the request with this own id.
+    Answer(String),
+    /// A notification on the response to the request with this own id.
+    Request(String),
+    /// Any stream of the session.
+    Session,
+    /// None: an answer to a body that was no message. Its client has had another answer.
+    Nowhere,
+}
+
+impl ReturnedLine {
+    /// Reads a line that the gateway wrote.
+    #[must_use]
+    pub fn read(line: Vec<u8>) -> Self {
+        let text = read(&line, Recipe::Rfc8785, &countersign_canonical_json::Limits::hard_caps());
+        let own = |value: Option<ValueRef<'_>>| value.and_then(ValueRef::as_str).map(ToOwned::to_owned);
+        let (mut error, mut version) = (None, None);
+        let place = match text.as_ref().map(|text| (text.value(), Message::read(text.value()))) {
+            Ok((value, Ok(Message::Answer { id: RpcId::Text(id), body }))) => {
+                match body {
+                    Body::Result(result) => version = own(result.get("protocolVersion")),
+                    Body::Error => error = value.get("error").and_then(|error| error.get("code")?.as_i64()),
+                }
+                ReturnPlace::Answer(id.into())
+            }
+            Ok((_, Ok(Message::Notification { method, params }))) => {
+                let of_request = match method {
+                    era_2025::PROGRESS => own(params.and_then(|params| params.get("progressToken"))),
+                    _ => own(era_2026::subscription(params)),
+                };
+                of_request.map_or(ReturnPlace::Session, ReturnPlace::Request)
+            }
+            Ok((_, Ok(Message::Request { .. }))) => ReturnPlace::Session,
+            Ok((_, Ok(Message::Answer { .. }) | Err(_))) | Err(_) => ReturnPlace::Nowhere,
+        };
+        Self { line, place, error, version }
+    }
+
+    /// Returns the response that the line belongs to.
+    #[must_use]
+    pub const fn place(&self) -> &ReturnPlace {
+        &self.place
+    }
+
+    /// Returns the revision that an answer to `initialize` names.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Returns the HTTP status of an answer in the stateless era.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self.error {
+            Some(code) if code == i64::from(METHOD_NOT_FOUND) => 404,
+            Some(code) if BAD_REQUESTS.contains(&code) => 400,
+            Some(_) | None => 200,
+        }
+    }
+
+    /// Returns the line with the client's own id and progress token, both as JSON.
+    #[must_use]
+    pub fn for_client(&self, id: &str, token: Option<&str>) -> Vec<u8> {
+        let (mut edits, place) = (Edits::new(&self.line), ValuePosition::new(&self.line));
+        match &self.place {
+            ReturnPlace::Answer(_) => {
+                if let Some(value) = place.get("id") {
+                    edits.replace(&value, id);
+                }
+                // The end of a stream of notifications names it once more.
+                if let Some(value) = place.find(&["result", "_meta", era_2026::SUBSCRIPTION]) {
+                    edits.replace(&value, id);
+                }
+            }
+            ReturnPlace::Request(_) => {
+                if let Some(value) = place.find(&["params", "progressToken"]) {
+                    edits.replace(&value, token.unwrap_or(id));
+                }
+                if let Some(value) = place.find(&["params", "_meta", era_2026::SUBSCRIPTION]) {
+                    edits.replace(&value, id);
+                }
+            }
+            ReturnPlace::Session | ReturnPlace::Nowhere => {}
+        }
+        edits.finish()
+    }
+
+    /// Returns the line as the gateway wrote it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.line
+    }
+}

@@ -1,0 +1,262 @@
+"""Puts `countersign mcp serve` between clients over Streamable HTTP and servers over standard input and output.
+
+Usage: mcp_serve.py COUNTERSIGN NODE_MODULES
+
+COUNTERSIGN is the binary; NODE_MODULES holds @modelcontextprotocol/server-everything. The clients are the package `mcp`, and
+plain requests. Prints one line a check and ends with a count.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+
+import httpx2
+from checks import check, told
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from peers import GOAL, countersign, dump, record, refusal, server, set_up
+
+TOKENS = {name: f"{name}-{'0123456789abcdef' * 2}" for name in ("ada", "bob")}
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "plain", "version": "1"}}
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "plain", "version": "1"}}
+
+
+@contextlib.contextmanager
+def served(folder, name, command, rules, more=""):
+    set_up(folder, name, command, rules)
+    tokens = "".join(f'[[token]]\ntoken = "{token}"\nname = "{name}"\nmay = ["check"]\n' for name, token in TOKENS.items())
+    (folder / "serve.tokens").write_text(tokens)
+    (folder / "serve.tokens").chmod(0o600)
+    with (folder / "gateway.toml").open("a") as config:
+        config.write(f'{more}\n[serve]\ntoken_file = "serve.tokens"\nlisten = "127.0.0.1:0"\nsessions = 12\n')
+    errors = (folder / "stderr.txt").open("w")
+    gateway = subprocess.Popen([COUNTERSIGN, "mcp", "serve", "--config", folder / "gateway.toml", "--", *command],
+                               stdout=subprocess.PIPE, stderr=errors, text=True)
+    try:
+        line = gateway.stdout.readline()
+        yield re.search(r"http://\S+", line).group(), gateway
+    finally:
+        gateway.send_signal(signal.SIGTERM)
+        code = gateway.wait(30)
+        check(f"{name}: a signal ends the endpoint in order", code == 128 + signal.SIGTERM, code)
+
+
+def post(url, message, token=TOKENS["ada"], raw=None, method="POST", **headers):
+    """Sends one plain request. Returns status, headers and body."""
+    host, path = url.removeprefix("http://").split("/", 1)
+    connection = HTTPConnection(host, timeout=30)
+    given = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    if token:
+        given["Authorization"] = f"Bearer {token}"
+    given |= {name.replace("_", "-"): value for name, value in headers.items()}
+    given = {name: value for name, value in given.items() if value is not None}
+    body = raw if raw is not None else json.dumps(message) if message is not None else None
+    connection.request(method, "/" + path, body, given)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, answer.headers, text
+
+
+def request(method, params=None, id=1, **meta):
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": {**(params or {}), "_meta": {**META, **meta}}}
+
+
+def stated(method, name=None, version="2026-07-28"):
+    return {"MCP_Protocol_Version": version, "Mcp_Method": method, **({"Mcp_Name": name} if name else {})}
+
+
+def error_of(text):
+    return json.loads(text).get("error", {}).get("code")
+
+
+def all_records(folder):
+    lines = [json.loads(line) for file in sorted((folder / "log").rglob("*.jsonl")) for line in file.read_text().splitlines()]
+    return [line for line in lines if "seq" in line]
+
+
+@contextlib.asynccontextmanager
+async def client(url, mode, name="ada", **options):
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKENS[name]}"}, timeout=30) as http:
+        async with Client(streamable_http_client(url, http_client=http), mode=mode, **options) as one:
+            yield one
+
+
+async def eras(folder):
+    """A stock client in each of its modes, in front of a server of either era."""
+    free, asked = {"impact": "read", "approval": "not_required"}, {"impact": "write", "approval": "required"}
+    for era in ("both", "modern"):
+        place = folder / era
+        place.mkdir()
+        command = [sys.executable, str(Path(__file__).with_name("asking_server.py")), str(place / "got.jsonl"), era]
+        with served(place, "asking", command, {"plain": free, "ask": asked}) as (url, _):
+            for mode, version in (("2026-07-28", "2026-07-28"), ("auto", "2026-07-28"), ("legacy", "2025-11-25")):
+                what = f"http: {mode} and {era}"
+                async with client(url, mode) as one, client(url, mode, "bob") as other:
+                    check(f"{what} connects", one.protocol_version == version, one.protocol_version)
+                    check(f"{what} lists", sorted(tool.name for tool in (await one.list_tools()).tools) == ["ask", "plain"])
+                    both = await asyncio.gather(*(it.call_tool("plain", {}) for it in (one, other) * 10))
+                    check(f"{what} calls", all(done.content[0].text == "done" for done in both), dump(both[0]))
+                    unlisted = await one.call_tool("nothing", {})
+                    check(f"{what} is refused", refusal(unlisted) == "UNDISCLOSED_TOOL", dump(unlisted))
+                    waits = await one.call_tool("ask", {})
+                    check(f"{what} waits for an approval", refusal(waits) == "APPROVAL_REQUIRED", dump(waits))
+                    waiting = waits.meta["dev.countersign/decision"]["approval_id"]
+                    countersign(place, "approve", waiting, "--config", "gateway.toml", "--yes")
+                    try:
+                        done = refusal(await one.call_tool("ask", {}))
+                    except Exception as error:
+                        # The server asks for input instead of answering, which is its fault.
+                        done = getattr(error, "error", error)
+                    check(f"{what} runs an approved call", getattr(done, "code", done) == -32603, done)
+                    again = await one.call_tool("ask", {})
+                    check(f"{what} is refused again", refusal(again) == "APPROVAL_REQUIRED", dump(again))
+        sessions = {line["session"]: line.get("principal") for line in all_records(place) if line["type"] == "session" and "principal" in line}
+        check(f"http: {era}: the principal is the caller", set(sessions.values()) == {"ada", "bob"}, sessions)
+        done = subprocess.run([COUNTERSIGN, "audit", "verify", place / "log", "--key", place / "log.vkey"], capture_output=True, text=True)
+        check(f"http: {era}: the logs verify", done.returncode == 0 and "logs verified" in done.stdout, (done.stdout, done.stderr))
+
+
+def rules(folder):
+    """Plain requests: who may call, and what a header may say."""
+    free = {"impact": "read", "approval": "not_required"}
+    command = [sys.executable, str(Path(__file__).with_name("asking_server.py")), str(folder / "got.jsonl"), "both"]
+    with served(folder, "asking", command, {"plain": free}, "[limits]\nclient_line = 65536\n") as (url, _):
+        call = request("tools/call", {"name": "plain", "arguments": {}})
+        told_call = stated("tools/call", "plain")
+        status, headers, text = post(url, call, None, **told_call)
+        check("http: no token is 401", status == 401 and headers["WWW-Authenticate"].startswith("Bearer"), (status, text))
+        check("http: a wrong token is 401", post(url, call, "x" * 40, **told_call)[0] == 401)
+        check("http: a token in the query is 401", post(url + "?access_token=" + TOKENS["ada"], call, None, **told_call)[0] == 401)
+        check("http: a foreign origin is 403", post(url, call, Origin="http://evil.example", **told_call)[0] == 403)
+        check("http: a foreign host is 403", post(url, call, Host="evil.example", **told_call)[0] == 403)
+        own = "http://" + url.removeprefix("http://").split("/")[0]
+        status, _, text = post(url, call, Origin=own, **told_call)
+        check("http: a call with matching headers runs", status == 200 and '"done"' in text, (status, text))
+        check("http: its id comes back", json.loads(text)["id"] == 1, text)
+        for what, wrong in [("version", {"MCP_Protocol_Version": "2025-11-25"}), ("method", {"Mcp_Method": "tools/list"}),
+                            ("name", {"Mcp_Name": "nothing"}), ("name's case", {"Mcp_Name": "Plain"}),
+                            ("missing version", {"MCP_Protocol_Version": None}), ("missing method", {"Mcp_Method": None}),
+                            ("missing name", {"Mcp_Name": None}), ("encoded name", {"Mcp_Name": "=?base64?bm90aGluZw==?="})]:
+            status, _, text = post(url, call, **{**told_call, **wrong})
+            check(f"http: another {what} is 400", status == 400 and error_of(text) == -32020 and json.loads(text)["id"] == 1, (status, text))
+        status, _, text = post(url, call, **{**told_call, "Mcp_Name": "=?base64?cGxhaW4=?="})
+        check("http: an encoded name is decoded", status == 200, (status, text))
+        other = request("tools/list", **{"io.modelcontextprotocol/protocolVersion": "2099-01-01"})
+        status, _, text = post(url, other, **stated("tools/list", version="2099-01-01"))
+        check("http: an unknown revision is 400", status == 400 and error_of(text) == -32022, (status, text))
+        status, _, text = post(url, request("tools/destroy"), **stated("tools/destroy"))
+        check("http: an unknown method is 404", status == 404 and error_of(text) == -32601, (status, text))
+        check("http: GET without a session is 405", post(url, None, method="GET")[0] == 405)
+        check("http: PUT is 405", post(url, call, method="PUT")[0] == 405)
+        check("http: another path is 404", post(url + "s", call, **told_call)[0] == 404)
+        check("http: a client that takes no stream is 406", post(url, call, Accept="application/json", **told_call)[0] == 406)
+        check("http: another type is 415", post(url, call, Content_Type="text/plain", **told_call)[0] == 415)
+        big = request("tools/call", {"name": "plain", "arguments": {"x": "y" * 65536}})
+        check("http: a message over the limit is 413", post(url, big, **told_call)[0] == 413)
+        for what, raw in [("no JSON", "{"), ("a batch", json.dumps([call])), ("a name twice", '{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}'),
+                          ("a line feed in a string", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pl\nain"}}')]:
+            status, _, text = post(url, None, raw=raw, **told_call)
+            check(f"http: {what} is 400", status == 400 and "error" in json.loads(text), (status, text))
+
+        begin = {"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": HELLO}
+        status, headers, text = post(url, begin)
+        session = headers["Mcp-Session-Id"]
+        check("http: initialize begins a session", status == 200 and len(session) > 32 and json.loads(text)["id"] == "a", (status, text))
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        plain = {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": {"name": "plain", "arguments": {}}}
+        of_session = {"Mcp_Session_Id": session, "MCP_Protocol_Version": "2025-11-25"}
+        status, _, text = post(url, ready, **of_session)
+        check("http: a notification is 202", status == 202 and not text, (status, text))
+        status, _, text = post(url, plain, **of_session)
+        check("http: a call of the session runs", status == 200 and json.loads(text)["id"] == "b" and '"done"' in text, (status, text))
+        check("http: without the session it is 400", post(url, plain)[0] == 400)
+        check("http: another's session is 404", post(url, plain, TOKENS["bob"], **of_session)[0] == 404)
+        check("http: an invented session is 404", post(url, plain, Mcp_Session_Id="mcp-" + "0" * 32)[0] == 404)
+        check("http: another revision is 400", post(url, plain, **{**of_session, "MCP_Protocol_Version": "2025-06-18"})[0] == 400)
+        check("http: the end of another's session is 404", post(url, None, TOKENS["bob"], method="DELETE", **of_session)[0] == 404)
+        check("http: the session ends", post(url, None, method="DELETE", **of_session)[0] in (200, 204))
+        check("http: an ended session is 404", post(url, plain, **of_session)[0] == 404)
+        opened = [post(url, begin) for _ in range(12)]
+        kept = [headers["Mcp-Session-Id"] for status, headers, _ in opened if status == 200]
+        full = [status for status, _, _ in opened if status != 200]
+        check("http: abandoned sessions make room", not full and len(set(kept)) == 12, (len(kept), full))
+        status = [post(url, {**plain, "id": n}, Mcp_Session_Id=kept[n])[0] for n in (0, -1)]
+        check("http: the latest sessions are kept", status == [404, 200], status)
+        status, _, text = post(url, call, TOKENS["bob"], **told_call)
+        check("http: another caller is served meanwhile", status == 200 and '"done"' in text, (status, text))
+    codes = [line.get("code") for line in all_records(folder) if line["type"] == "decision"]
+    check("http: the bodies that were no message are on record", codes.count("MALFORMED_CALL") == 1, codes)
+    refused = [line.get("code") for line in all_records(folder) if line["type"] == "gateway"]
+    check("http: so are the refused messages", {"JSON_SYNTAX", "BATCH"} & set(refused) != set(), refused)
+
+
+async def streams(folder):
+    """Progress, cancellation, and the server's own messages."""
+    free = {"impact": "read", "approval": "not_required"}
+    command = server("server-everything", "dist/index.js", "stdio")
+    names = ["echo", "trigger-long-running-operation", "get-sum"]
+    with served(folder, "everything", command, {name: free for name in names}) as (url, gateway):
+        for mode in ("2026-07-28", "legacy"):
+            async with client(url, mode) as one, client(url, mode) as two:
+                async def slow(it):
+                    seen = []
+                    async def on_progress(progress, total, message):
+                        seen.append(progress)
+                    done = await it.call_tool("trigger-long-running-operation", {"duration": 2, "steps": 4}, progress_callback=on_progress)
+                    return seen, done
+                for seen, done in await asyncio.gather(slow(one), slow(two)):
+                    check(f"http: {mode}: progress comes before the answer", seen == [1, 2, 3, 4] and not done.is_error, (seen, dump(done)))
+                long = await asyncio.wait_for(one.call_tool("trigger-long-running-operation", {"duration": 8, "steps": 2}), 20)
+                check(f"http: {mode}: an answer after the first seconds comes", not long.is_error, dump(long))
+                text = "ü\n\r\n\u2028" * 40_000
+                done = await one.call_tool("echo", {"message": text})
+                check(f"http: {mode}: a long text comes back", done.content[0].text == f"Echo: {text}")
+        call = request("tools/call", {"name": "trigger-long-running-operation", "arguments": {"duration": 60, "steps": 60}}, progressToken=7)
+        host, path = url.removeprefix("http://").split("/", 1)
+        connection = HTTPConnection(host, timeout=30)
+        connection.request("POST", "/" + path, json.dumps(call), {
+            "Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": f"Bearer {TOKENS['ada']}",
+            "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "trigger-long-running-operation"})
+        answer = connection.getresponse()
+        event = [answer.readline().decode() for _ in range(2)]
+        progress = json.loads(event[1].removeprefix("data: "))
+        check("http: the client's own progress token comes back", progress["params"]["progressToken"] == 7, event)
+        connection.sock.close()
+        answer.close()
+        connection.close()
+        deadline = time.monotonic() + 10
+        unknown = 0
+        while not unknown and time.monotonic() < deadline:
+            await asyncio.sleep(0.2)
+            unknown = sum(line.get("outcome") == "unknown" for line in all_records(folder))
+        check("http: leaving cancels the call", unknown == 1, unknown)
+        children = subprocess.run(["pgrep", "-P", str(gateway.pid)], capture_output=True, text=True).stdout.split()
+    left = [child for child in children if Path(f"/proc/{child}").exists()]
+    check("http: no server is left", children and not left, (children, left))
+
+
+COUNTERSIGN = Path(sys.argv[1]).resolve()
+
+
+def main():
+    for part in (eras, rules, streams):
+        with tempfile.TemporaryDirectory() as folder:
+            run = part(Path(folder).resolve())
+            if asyncio.iscoroutine(run):
+                asyncio.run(run)
+    sys.exit(told())
+
+
+if __name__ == "__main__":
+    main()
