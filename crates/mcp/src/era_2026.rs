@@ -13,7 +13,7 @@ use crate::fault::{Fault, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION}
 use crate::message::{RpcId, result_line};
 
 /// The revision of this era.
-const REVISION: &str = "2026-07-28";
+pub const REVISION: &str = "2026-07-28";
 pub(crate) const DISCOVER: &str = "server/discover";
 const LISTEN: &str = "subscriptions/listen";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
@@ -417,6 +417,12 @@ pub(crate) fn modern_request<'a>(method: &str, params: Option<ValueRef<'a>>) -> 
     };
     let requested = meta.and_then(|meta| meta.get(VERSION)?.as_str());
     Some(ModernRequest { fault, requested: requested.filter(|version| version.len() <= MAX_VERSION_BYTES) })
+}
+
+/// Returns whether a request has the metadata of the era.
+pub(crate) fn has_metadata(params: Option<ValueRef<'_>>) -> bool {
+    let capabilities = params.and_then(|params| params.get("_meta")?.get(CAPABILITIES));
+    stated_version(params).is_some() && capabilities.is_some_and(|it| it.kind() == Kind::Object)
 }
 
 /// Returns the revision that the metadata states.

@@ -61,6 +61,7 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
+pub use era_2026::REVISION as STATELESS_REVISION;
 pub use error::{CallIdError, GatewayError, SettingsError};
 pub use forms::{ClientForms, FormAnswer};
 pub use gateway::{Gateway, GatewayEnd, GatewayStop};
@@ -68,6 +69,6 @@ pub use notice::GatewayNotice;
 pub use proposing::PROPOSE;
 pub use settings::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint};
 pub use streamable_http::{
-    PostedHeaders, PostedMessage, ReturnPlace, ReturnedLine, UnreadablePost, cancel_line,
+    HeaderParams, PostedHeaders, PostedMessage, ReturnPlace, ReturnedLine, UnreadablePost, cancel_line,
 };
 pub use submission::{SUBMIT_PLAN, read_plan};

@@ -6,7 +6,7 @@
 //!
 //! Source: MCP 2025-11-25 and 2026-07-28, *Streamable HTTP*.
 
-use countersign_canonical_json::{Canonical, Recipe, ValueRef, read};
+use countersign_canonical_json::{Canonical, Kind, Recipe, ValueRef, read};
 
 use crate::compose::Object;
 use crate::cut::{Edits, ValuePosition};
@@ -42,6 +42,18 @@ pub struct PostedHeaders<'a> {
     pub method: Option<&'a str>,
     /// `Mcp-Name`, decoded.
     pub name: Option<&'a str>,
+}
+
+/// Headers that repeat arguments of a tool (MCP 2026-07-28, *Custom Headers from Tool Parameters*).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeaderParams(Vec<HeaderParam>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HeaderParam {
+    /// The header's name after `Mcp-Param-`.
+    name: String,
+    /// Names of the members that lead to the argument.
+    path: Vec<String>,
 }
 
 /// A body that is no message.
@@ -120,12 +132,29 @@ impl PostedMessage {
         self.text.value().get("method").and_then(ValueRef::as_str)
     }
 
-    /// Checks the headers of a request of the stateless era against its body.
+    /// Returns whether the message asks for the server's tools.
+    #[must_use]
+    pub fn lists_tools(&self) -> bool {
+        self.id.is_some() && self.method() == Some("tools/list")
+    }
+
+    /// Returns the name of the tool that the message calls.
+    #[must_use]
+    pub fn called_tool(&self) -> Option<&str> {
+        let is_call = self.id.is_some() && self.method().is_some_and(era_2025::is_call);
+        self.text.value().get("params").filter(|_| is_call)?.get("name")?.as_str()
+    }
+
+    /// Checks a request of the stateless era: its metadata, and the headers against its body.
     ///
     /// # Errors
-    /// The JSON-RPC error `HeaderMismatch` (-32020) if a header is missing or differs.
+    /// The JSON-RPC error `HeaderMismatch` (-32020) if a header is missing or differs, and invalid params (-32602) if the
+    /// metadata states no revision or no capabilities. Both have the HTTP status 400.
     pub fn check_headers(&self, headers: PostedHeaders<'_>) -> Result<(), String> {
         let params = self.text.value().get("params");
+        if !era_2026::has_metadata(params) {
+            return Err(error_line(self.id.as_ref(), Fault::BadParams));
+        }
         let (method, member) = (self.method(), |name| params?.get(name)?.as_str());
         let name = match method {
             Some("tools/call" | "prompts/get") => Some(member("name")),
@@ -133,7 +162,7 @@ impl PostedMessage {
             _ => None,
         };
         let version = era_2026::stated_version(params);
-        let wrong = if version.is_none() || version != headers.version {
+        let wrong = if version != headers.version {
             "MCP-Protocol-Version"
         } else if method != headers.method {
             "Mcp-Method"
@@ -142,8 +171,38 @@ impl PostedMessage {
         } else {
             return Ok(());
         };
-        let data = Object::new().string("code", Fault::HeaderMismatch.code()).string("header", wrong);
-        Err(error_line_with(self.id.as_ref(), Fault::HeaderMismatch, data))
+        Err(self.mismatch(wrong))
+    }
+
+    /// Checks the headers that repeat arguments of the called tool. `header` returns the value of a header, decoded;
+    /// `None` in it is a value that cannot be read.
+    ///
+    /// # Errors
+    /// The JSON-RPC error `HeaderMismatch` (-32020).
+    pub fn check_params(
+        &self,
+        params: &HeaderParams,
+        header: impl Fn(&str) -> Option<Option<String>>,
+    ) -> Result<(), String> {
+        let args = self.text.value().get("params").and_then(|params| params.get("arguments"));
+        for HeaderParam { name, path } in &params.0 {
+            let value = path.iter().try_fold(args, |value, name| Some(value?.get(name)));
+            let value = value.flatten().filter(|value| value.kind() != Kind::Null);
+            let is_same = match (value, header(name)) {
+                (None, None) => true,
+                (Some(value), Some(Some(header))) => states(value, &header),
+                (Some(_) | None, _) => false,
+            };
+            if !is_same {
+                return Err(self.mismatch(&format!("Mcp-Param-{name}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn mismatch(&self, header: &str) -> String {
+        let data = Object::new().string("code", Fault::HeaderMismatch.code()).string("header", header);
+        error_line_with(self.id.as_ref(), Fault::HeaderMismatch, data)
     }
 
     /// Returns the message as a line for the gateway. A request gets the id and the progress token `own`; a cancellation
@@ -170,6 +229,29 @@ impl PostedMessage {
 pub fn cancel_line(own: &str) -> Vec<u8> {
     let params = Object::new().string("requestId", own).finish();
     Object::new().string("jsonrpc", "2.0").string("method", CANCELLED).raw("params", &params).finish().into()
+}
+
+impl HeaderParams {
+    /// Adds those of an object's schema. Only `properties` lead further.
+    fn add(&mut self, schema: ValueRef<'_>, path: &[String]) {
+        for (name, property) in schema.get("properties").into_iter().flat_map(|all| all.members()) {
+            let path: Vec<String> = path.iter().cloned().chain([name.to_owned()]).collect();
+            if let Some(name) = property.get("x-mcp-header").and_then(ValueRef::as_str) {
+                self.0.push(HeaderParam { name: name.to_owned(), path: path.clone() });
+            }
+            self.add(property, &path);
+        }
+    }
+}
+
+/// Returns whether a header states an argument. Numbers are compared by value.
+fn states(value: ValueRef<'_>, header: &str) -> bool {
+    match value.kind() {
+        Kind::String => value.as_str() == Some(header),
+        Kind::Bool => header == if value.as_bool() == Some(true) { "true" } else { "false" },
+        Kind::Number => header.parse::<f64>().is_ok_and(|stated| value.as_f64() == Some(stated)),
+        _ => false,
+    }
 }
 
 /// A line of the gateway for a client.
@@ -234,6 +316,22 @@ impl ReturnedLine {
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
+    }
+
+    /// Returns the tools of an answer to `tools/list` with the headers that repeat their arguments.
+    #[must_use]
+    pub fn header_params(&self) -> Vec<(String, HeaderParams)> {
+        let Ok(text) = read(&self.line, Recipe::Rfc8785, &countersign_canonical_json::Limits::hard_caps())
+        else {
+            return Vec::new();
+        };
+        let tools = text.value().get("result").and_then(|result| result.get("tools"));
+        let named = |tool: ValueRef<'_>| {
+            let mut params = HeaderParams::default();
+            params.add(tool.get("inputSchema")?, &[]);
+            Some((tool.get("name")?.as_str()?.to_owned(), params))
+        };
+        tools.into_iter().flat_map(|tools| tools.elements()).filter_map(named).collect()
     }
 
     /// Returns the HTTP status of an answer in the stateless era.

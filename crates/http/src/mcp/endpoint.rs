@@ -14,7 +14,7 @@ use base64ct::{Base64, Encoding as _};
 use countersign_core::AgentId;
 use countersign_host::report::Reporter;
 use countersign_host::serve_part::Duty;
-use countersign_mcp::{PostedHeaders, PostedMessage, UnreadablePost};
+use countersign_mcp::{PostedHeaders, PostedMessage, STATELESS_REVISION, UnreadablePost};
 use tokio::time::{sleep, timeout};
 
 use crate::access::{Caller, Callers};
@@ -112,8 +112,10 @@ impl McpEndpoint {
         };
         drop(body);
         let is_request = posted.id().is_some();
-        if posted.is_stateless() {
-            if is_request && let Err(error) = posted.check_headers(stated(headers, &name(headers))) {
+        // A request that states the era in its header alone lacks the metadata.
+        let is_stated = is_request && single(headers, &VERSION) == Some(STATELESS_REVISION);
+        if posted.is_stateless() || is_stated {
+            if is_request && let Err(error) = self.check_headers(&posted, headers) {
                 return Ok(json_answer(StatusCode::BAD_REQUEST, error));
             }
             let endpoint = Arc::clone(self);
@@ -131,6 +133,22 @@ impl McpEndpoint {
         }
         let (_, session) = self.session(&caller, headers)?;
         pass(session, &posted, None).await
+    }
+
+    /// Checks a request of the stateless era against its headers.
+    fn check_headers(&self, posted: &PostedMessage, headers: &HeaderMap) -> Result<(), String> {
+        let mut stated = PostedHeaders::default();
+        let name = single(headers, &NAME).and_then(decoded);
+        (stated.version, stated.method) = (single(headers, &VERSION), single(headers, &METHOD));
+        stated.name = name.as_deref();
+        posted.check_headers(stated)?;
+        let Some(params) = posted.called_tool().and_then(|tool| self.sessions.tools.of(tool)) else {
+            return Ok(());
+        };
+        posted.check_params(&params, |name| {
+            let name = HeaderName::try_from(format!("mcp-param-{name}")).ok()?;
+            headers.contains_key(&name).then(|| single(headers, &name).and_then(decoded))
+        })
     }
 
     /// Opens a session of the handshake era. Waits a moment for the end of the one that it replaces.
@@ -302,17 +320,8 @@ fn accepts(headers: &HeaderMap, wanted: &str) -> bool {
         })
 }
 
-fn stated<'h>(headers: &'h HeaderMap, name: &'h Option<String>) -> PostedHeaders<'h> {
-    let mut stated = PostedHeaders::default();
-    stated.version = single(headers, &VERSION);
-    stated.method = single(headers, &METHOD);
-    stated.name = name.as_deref();
-    stated
-}
-
-/// Returns the value of `Mcp-Name`, decoded (MCP 2026-07-28, *Value Encoding*).
-fn name(headers: &HeaderMap) -> Option<String> {
-    let value = single(headers, &NAME)?;
+/// Decodes a header's value (MCP 2026-07-28, *Value Encoding*).
+fn decoded(value: &str) -> Option<String> {
     match value.strip_prefix("=?base64?").and_then(|value| value.strip_suffix("?=")) {
         Some(encoded) => String::from_utf8(Base64::decode_vec(encoded).ok()?).ok(),
         None => Some(value.to_owned()),

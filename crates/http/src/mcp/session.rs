@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::OperatorId;
-use countersign_mcp::{PostedMessage, ReturnPlace, ReturnedLine, cancel_line};
+use countersign_mcp::{HeaderParams, PostedMessage, ReturnPlace, ReturnedLine, cancel_line};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
@@ -19,6 +19,13 @@ const MAX_OPEN: usize = 1_024;
 const MAX_KEPT: usize = 256;
 const MAX_KEPT_BYTES: usize = 1 << 20;
 
+/// Most tools whose headers are kept.
+const MAX_TOOLS: usize = 4_096;
+
+/// Headers that repeat arguments, by tool, as the server last listed them. All sessions have the same server.
+#[derive(Debug, Default)]
+pub(crate) struct ToolHeaders(Mutex<BTreeMap<String, HeaderParams>>);
+
 /// A session of one caller.
 pub(crate) struct McpSession {
     pub(crate) owner: OperatorId,
@@ -27,6 +34,7 @@ pub(crate) struct McpSession {
     responses: Mutex<Responses>,
     stop: Box<dyn Fn(Duration) + Send + Sync>,
     has_expired: Box<dyn Fn() -> bool + Send + Sync>,
+    tools: Arc<ToolHeaders>,
     /// Time of the last request.
     used: Mutex<Instant>,
 }
@@ -53,6 +61,7 @@ struct OpenPost {
     id: String,
     token: Option<String>,
     is_initialize: bool,
+    lists_tools: bool,
     response: ResponseSender,
 }
 
@@ -64,15 +73,31 @@ pub(crate) struct PostPlace {
     is_stateless: bool,
 }
 
+impl ToolHeaders {
+    fn note(&self, tools: Vec<(String, HeaderParams)>) {
+        let mut all = self.0.lock();
+        for (tool, params) in tools {
+            if all.len() < MAX_TOOLS || all.contains_key(&tool) {
+                all.insert(tool, params);
+            }
+        }
+    }
+
+    pub(crate) fn of(&self, tool: &str) -> Option<HeaderParams> {
+        self.0.lock().get(tool).cloned()
+    }
+}
+
 impl McpSession {
     pub(crate) fn new(
         owner: OperatorId,
         input: Sender<Vec<u8>>,
         stop: Box<dyn Fn(Duration) + Send + Sync>,
         has_expired: Box<dyn Fn() -> bool + Send + Sync>,
+        tools: Arc<ToolHeaders>,
     ) -> Self {
-        let used = Mutex::new(Instant::now());
-        Self { owner, input: Mutex::new(Some(input)), responses: Mutex::default(), stop, has_expired, used }
+        let (input, responses) = (Mutex::new(Some(input)), Mutex::default());
+        Self { owner, input, responses, stop, has_expired, tools, used: Mutex::new(Instant::now()) }
     }
 
     /// Sends a line to the gateway, as soon as it takes it. Returns `false` if the session has ended.
@@ -95,8 +120,8 @@ impl McpSession {
         }
         responses.last = responses.last.saturating_add(1);
         let (number, token) = (responses.last, posted.progress_token().map(ToOwned::to_owned));
-        let is_initialize = posted.is_initialize();
-        responses.open.insert(number, OpenPost { id, token, is_initialize, response });
+        let (is_initialize, lists_tools) = (posted.is_initialize(), posted.lists_tools());
+        responses.open.insert(number, OpenPost { id, token, is_initialize, lists_tools, response });
         let place = PostPlace { session: Arc::clone(self), number, is_stateless: posted.is_stateless() };
         Some((place, lines))
     }
@@ -137,6 +162,9 @@ impl McpSession {
                 };
                 if post.is_initialize {
                     responses.version = line.version().map(ToOwned::to_owned);
+                }
+                if post.lists_tools {
+                    self.tools.note(line.header_params());
                 }
                 *self.used.lock() = Instant::now();
                 let text = line.for_client(&post.id, None);

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::channel;
 use crate::access::Caller;
 use crate::mcp::lines::{PostedLines, ReturnedLines};
 use crate::mcp::opening::{McpCaller, OpenGateway, OpenMcpGateway};
-use crate::mcp::session::McpSession;
+use crate::mcp::session::{McpSession, ToolHeaders};
 use crate::problem::Problem;
 
 /// Posts that wait for a gateway to read them.
@@ -33,6 +33,7 @@ pub(crate) struct McpSessions {
     idle: Duration,
     table: Mutex<SessionTable>,
     running: Arc<RunningGateways>,
+    pub(crate) tools: Arc<ToolHeaders>,
 }
 
 #[derive(Default)]
@@ -64,7 +65,14 @@ impl std::fmt::Debug for McpSessions {
 
 impl McpSessions {
     pub(crate) fn new(max: usize, idle: Duration, open_gateway: OpenGateway) -> Self {
-        Self { open_gateway, max, idle, table: Mutex::default(), running: Arc::default() }
+        Self {
+            open_gateway,
+            max,
+            idle,
+            table: Mutex::default(),
+            running: Arc::default(),
+            tools: Arc::default(),
+        }
     }
 
     /// Opens a session of the handshake era, and returns it with its random id.
@@ -177,7 +185,8 @@ impl McpSessions {
         let asked = McpCaller { session, agent: caller.agent(agent).clone(), principal };
         let OpenMcpGateway { run, stop, has_expired } = (self.open_gateway)(asked).map_err(fault)?;
         let (input, lines) = channel(WAITING);
-        let session = Arc::new(McpSession::new(caller.name.clone(), input, stop, has_expired));
+        let session =
+            Arc::new(McpSession::new(caller.name.clone(), input, stop, has_expired, Arc::clone(&self.tools)));
         let delivered: Weak<McpSession> = Arc::downgrade(&session);
         let at_end = Arc::clone(&session);
         let work = move || {
