@@ -250,7 +250,7 @@ fn states(value: ValueRef<'_>, header: &str) -> bool {
         Kind::String => value.as_str() == Some(header),
         Kind::Bool => header == if value.as_bool() == Some(true) { "true" } else { "false" },
         Kind::Number => header.parse::<f64>().is_ok_and(|stated| value.as_f64() == Some(stated)),
-        _ => false,
+        Kind::Null | Kind::Array | Kind::Object | _ => false,
     }
 }
 

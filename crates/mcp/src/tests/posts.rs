@@ -24,12 +24,17 @@ fn call(id: u64, meta: &Value) -> Value {
 }
 
 fn stateless() -> Value {
-    json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "progressToken": "mine"})
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "progressToken": "mine",
+    })
 }
 
 #[test]
 fn a_request_gets_an_id_and_a_token_of_the_session() {
     let posted = posted(&call(7, &stateless()));
+    assert_eq!((posted.called_tool(), posted.lists_tools()), (Some("search"), false));
     assert_eq!((posted.id().as_deref(), posted.progress_token()), (Some("7"), Some("\"mine\"")));
     assert!(posted.is_stateless() && !posted.is_initialize());
     let line = line(&posted, "post-1");
@@ -106,10 +111,53 @@ fn a_header_that_differs_from_the_body_is_refused() {
 }
 
 #[test]
-fn a_discovery_without_a_revision_is_refused() {
-    let posted = posted(&json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover"}));
-    assert!(posted.is_stateless());
-    posted.check_headers(PostedHeaders::default()).unwrap_err();
+fn a_request_without_its_metadata_has_invalid_params() {
+    let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover"});
+    let version = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    for body in [bare, call(1, &version)] {
+        let posted = posted(&body);
+        assert!(posted.is_stateless());
+        let error = posted.check_headers(PostedHeaders::default()).unwrap_err();
+        assert_eq!(serde_json::from_str::<Value>(&error).unwrap()["error"]["code"], json!(-32_602));
+    }
+}
+
+#[test]
+fn headers_repeat_the_arguments_that_the_schema_marks() {
+    let schema = json!({"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "deep": {"type": "object", "properties": {"count": {"type": "integer", "x-mcp-header": "Count"}}},
+        "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+        "list": {"type": "array", "items": {"type": "string", "x-mcp-header": "Never"}},
+    }});
+    let tools = json!([{"name": "search", "inputSchema": schema}, {"name": "plain"}]);
+    let listed =
+        returned(&json!({"jsonrpc": "2.0", "id": "post-1", "result": {"tools": tools}})).header_params();
+    let [(tool, params)] = &*listed else { panic!("{listed:?}") };
+    assert_eq!(tool, "search");
+    let arguments = |arguments: Value| {
+        let mut call = call(1, &stateless());
+        call["params"]["arguments"] = arguments;
+        posted(&call)
+    };
+    let full = arguments(json!({"region": "us west", "deep": {"count": 42}, "dry": true, "list": ["x"]}));
+    let check = |posted: &PostedMessage, headers: &[(&str, Option<&str>)]| {
+        let header = |name: &str| {
+            let found = headers.iter().find(|(header, _)| *header == name);
+            found.map(|(_, value)| value.map(ToOwned::to_owned))
+        };
+        posted.check_params(params, header).is_ok()
+    };
+    let good = [("Region", Some("us west")), ("Count", Some("42.0")), ("Dry", Some("true"))];
+    assert!(check(&full, &good));
+    for (at, wrong) in [(0, Some("us")), (0, None), (1, Some("43")), (1, Some("inf")), (2, Some("TRUE"))] {
+        let mut headers = good;
+        headers[at].1 = wrong;
+        assert!(!check(&full, &headers), "{headers:?}");
+    }
+    assert!(!check(&full, &good[..2]), "a header is missing");
+    let null = arguments(json!({"region": null}));
+    assert!(check(&null, &[]) && !check(&null, &good[..1]), "a header without a value is refused");
 }
 
 #[test]

@@ -1,0 +1,116 @@
+"""Runs the MCP conformance suite against a server of both eras, directly and through `countersign mcp serve`.
+
+Usage: conformance.py COUNTERSIGN NODE_MODULES [REVISION...]
+
+NODE_MODULES holds @modelcontextprotocol/conformance. No scenario that passes directly may fail through the gateway, but for
+those in `conformance_expected.txt`, each with its reason. One of those that passes is wrong as well. Prints one line a check and
+ends with a count.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from checks import check, told
+from mcp_serve import TOKENS, served
+from peers import MODULES, NODE, countersign
+
+SUITE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+SERVER = [sys.executable, str(Path(__file__).with_name("conforming_server.py"))]
+METHODS = ["resources/list", "resources/read", "resources/templates/list", "resources/subscribe", "resources/unsubscribe",
+           "prompts/list", "prompts/get", "completion/complete", "logging/setLevel"]
+ASKS = {"2025-11-25": ["sampling/createMessage", "elicitation/create", "roots/list"], "2026-07-28": []}
+
+
+def expected(revision):
+    """Scenarios that may fail through the gateway."""
+    lines = Path(__file__).with_name("conformance_expected.txt").read_text().splitlines()
+    listed = [line.split(None, 2) for line in lines if line and not line.startswith("#")]
+    assert all(len(line) == 3 for line in listed), "a scenario has no reason"
+    return {scenario for of, scenario, _ in listed if of == revision}
+
+
+async def suite(revision, url):
+    """Returns the numbers of checks that pass and fail, by scenario."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = await asyncio.create_subprocess_exec(NODE, SUITE, "server", "--url", url, "--requirements", revision, cwd=folder,
+                                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        text = (await run.communicate())[0].decode()
+    found = re.findall(r"^[✓✗] ([\w/-]+): (\d+) passed, (\d+) failed", text, re.M)
+    return {scenario: (int(passed), int(failed)) for scenario, passed, failed in found}
+
+
+@contextlib.asynccontextmanager
+async def with_token(url):
+    """Adds the credential that the suite cannot be given. Each connection has one request."""
+    host, port = re.match(r"http://([^:]+):(\d+)", url).groups()
+    more = f"Authorization: Bearer {TOKENS['ada']}\r\nConnection: close\r\n".encode()
+
+    async def relay(reader, writer):
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def connected(reader, writer):
+        first = await reader.readline()
+        to_reader, to_writer = await asyncio.open_connection(host, port)
+        to_writer.write(first + more)
+        # A client that leaves closes its connection, which cancels its request.
+        await asyncio.gather(relay(reader, to_writer), relay(to_reader, writer))
+
+    listener = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with listener:
+        yield f"http://localhost:{listener.sockets[0].getsockname()[1]}/mcp"
+
+
+async def wait_for(port):
+    for _ in range(200):
+        with contextlib.suppress(OSError):
+            (await asyncio.open_connection("127.0.0.1", port))[1].close()
+            return
+        await asyncio.sleep(0.1)
+    raise SystemExit("the server did not start")
+
+
+async def compare(folder, revision, port):
+    direct = subprocess.Popen([*SERVER, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        await wait_for(port)
+        plain = await suite(revision, f"http://localhost:{port}/mcp")
+    finally:
+        direct.terminate()
+        direct.wait()
+    tools = json.loads(countersign(folder, "mcp", "inspect", "--name", "conforming", "--", *SERVER))["tools"]
+    rules = {tool["name"]: {"impact": "read", "approval": "not_required", "args_schema": {"type": "object"}} for tool in tools}
+    lists = f"methods = {json.dumps(METHODS)}\nserver_methods = {json.dumps(ASKS[revision])}\n"
+    with served(folder, "conforming", SERVER, rules, lists) as (url, _):
+        async with with_token(url) as bridge:
+            through = await suite(revision, bridge)
+    check(f"conformance {revision}: the suite runs directly", sum(passed for passed, _ in plain.values()) > 60, plain)
+    check(f"conformance {revision}: the same scenarios run through the gateway", plain.keys() == through.keys())
+    allowed = expected(revision)
+    for scenario, (passed, failed) in plain.items():
+        if failed:
+            continue
+        fails = through.get(scenario, (0, 1))[1] > 0
+        check(f"conformance {revision}: {scenario} " + ("fails for its reason" if scenario in allowed else "passes"),
+              fails == (scenario in allowed), through.get(scenario))
+    check(f"conformance {revision}: each expected failure is a scenario", allowed <= plain.keys(), allowed - plain.keys())
+
+
+def main():
+    for at, revision in enumerate(sys.argv[3:] or ASKS):
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(compare(Path(folder).resolve(), revision, 3917 + at))
+    sys.exit(told())
+
+
+if __name__ == "__main__":
+    main()
