@@ -24,7 +24,8 @@ SUITE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 SERVER = [sys.executable, str(Path(__file__).with_name("conforming_server.py"))]
 METHODS = ["resources/list", "resources/read", "resources/templates/list", "resources/subscribe", "resources/unsubscribe",
            "prompts/list", "prompts/get", "completion/complete", "logging/setLevel"]
-ASKS = {"2025-11-25": ["sampling/createMessage", "elicitation/create", "roots/list"], "2026-07-28": []}
+ASKS = ["sampling/createMessage", "elicitation/create", "roots/list"]
+ERAS = {"2025-11-25": "auto", "2026-07-28": "stateless"}
 
 
 def expected(revision):
@@ -89,7 +90,7 @@ async def compare(folder, revision, port):
         direct.wait()
     tools = json.loads(countersign(folder, "mcp", "inspect", "--name", "conforming", "--", *SERVER))["tools"]
     rules = {tool["name"]: {"impact": "read", "approval": "not_required", "args_schema": {"type": "object"}} for tool in tools}
-    lists = f"methods = {json.dumps(METHODS)}\nserver_methods = {json.dumps(ASKS[revision])}\n"
+    lists = f"methods = {json.dumps(METHODS)}\nserver_methods = {json.dumps(ASKS)}\nera = \"{ERAS[revision]}\"\n"
     with served(folder, "conforming", SERVER, rules, lists) as (url, _):
         async with with_token(url) as bridge:
             through = await suite(revision, bridge)
@@ -106,7 +107,7 @@ async def compare(folder, revision, port):
 
 
 def main():
-    for at, revision in enumerate(sys.argv[3:] or ASKS):
+    for at, revision in enumerate(sys.argv[3:] or ERAS):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(compare(Path(folder).resolve(), revision, 3917 + at))
     sys.exit(told())

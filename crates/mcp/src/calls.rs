@@ -237,7 +237,7 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall, edited: Option
     }
     let wire = link.asked.lock().wire_id(call.serial);
     let line = era_2025::call_line(&wire, tool.name().as_str(), &args, call.meta.as_deref());
-    if !link.send_to_server(line) {
+    if !link.send_request(&call.id, line) {
         return link.fail(call, link.end_fault());
     }
     let overtaken = link.asked.lock().sent(call.serial);

@@ -1,5 +1,5 @@
-//! The stateless era of MCP, revision 2026-07-28: its metadata, its methods, and the members of its results. Towards a
-//! server the gateway does not speak it, and does not forward an answer that is not a final result.
+//! The stateless era of MCP, revision 2026-07-28: its metadata, its methods, and the members of its results. Of an
+//! answer that is not a final result, only a request for input may pass ([`crate::input_rounds`]).
 //!
 //! Source: MCP 2026-07-28, *Versioning and Compatibility*, *Overview: `_meta`*, *Discovery*, *Subscriptions*, *Caching*,
 //! *Multi Round-Trip Requests*; MCP 2025-11-25, *Tasks*, *Elicitation*.
@@ -35,14 +35,20 @@ const PROTOCOL: &str = "io.modelcontextprotocol/";
 const OLDER: [&str; 2] =
     ["io.modelcontextprotocol/related-task", "io.modelcontextprotocol/model-immediate-response"];
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Params of a client's retry with the input that the server requested.
-const RETRY: [&str; 2] = ["inputResponses", "requestState"];
+pub(crate) const RETRY: [&str; 2] = [INPUT_RESPONSES, REQUEST_STATE];
+pub(crate) const INPUT_RESPONSES: &str = "inputResponses";
+pub(crate) const INPUT_REQUESTS: &str = "inputRequests";
+pub(crate) const REQUEST_STATE: &str = "requestState";
+pub(crate) const META: &str = "_meta";
+/// Requests whose result may request input.
+pub(crate) const INPUT_METHODS: [&str; 3] = ["prompts/get", "resources/read", "tools/call"];
 /// Members of a server's result that requests input.
-const ASKS: [&str; 2] = ["inputRequests", "requestState"];
+const ASKS: [&str; 2] = [INPUT_REQUESTS, REQUEST_STATE];
 /// Members of a call's result that promises a later one.
 const TASK: [&str; 2] = ["task", "taskId"];
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -134,9 +140,7 @@ pub(crate) fn modern_method(method: &str, params: Option<ValueRef<'_>>) -> Resul
     let meta = params.and_then(|params| params.get("_meta"));
     let has_capabilities =
         meta.and_then(|meta| meta.get(CAPABILITIES)).is_some_and(|it| it.kind() == Kind::Object);
-    // No server of the handshake era asks for input in a result, so there is no request to retry.
-    let is_retry = params.is_some_and(|params| RETRY.iter().any(|name| params.get(name).is_some()));
-    if !has_capabilities || is_retry {
+    if !has_capabilities {
         return Err(Fault::BadParams);
     }
     match method {
@@ -226,7 +230,7 @@ pub(crate) fn complete(
     if missing("resultType") {
         added = added.string("resultType", "complete");
     }
-    if kind == ResultKind::Cached {
+    if kind == ResultKind::Cached && !is_unfinished(result) {
         if missing("ttlMs") {
             added = added.raw("ttlMs", "0");
         }
@@ -244,10 +248,9 @@ pub(crate) fn complete(
     edits.add_members(&place, added);
 }
 
-/// The metadata of the gateway's requests to a server of this era. The client has no capabilities in it: what a server asks
-/// for in a result does not reach a client.
-fn metadata(client: Option<&str>) -> Object {
-    let mut meta = Object::new().raw(CAPABILITIES, "{}");
+/// The metadata of a request to a server of this era, with the capabilities of the client that the server may use.
+fn metadata(client: Option<&str>, capabilities: &str) -> Object {
+    let mut meta = Object::new().raw(CAPABILITIES, capabilities);
     if let Some(client) = client {
         meta = meta.raw(CLIENT, client);
     }
@@ -255,8 +258,13 @@ fn metadata(client: Option<&str>) -> Object {
 }
 
 /// Adds the metadata of this era to the line of a request.
-pub(crate) fn add_metadata(edits: &mut Edits<'_>, line: &ValuePosition<'_>, client: Option<&str>) {
-    let meta = metadata(client);
+pub(crate) fn add_metadata(
+    edits: &mut Edits<'_>,
+    line: &ValuePosition<'_>,
+    client: Option<&str>,
+    capabilities: &str,
+) {
+    let meta = metadata(client, capabilities);
     match (line.get("params"), line.find(&["params", "_meta"])) {
         (_, Some(place)) => edits.add_members(&place, meta),
         (Some(params), None) => edits.add_member(&params, "_meta", &meta.finish()),
@@ -266,7 +274,7 @@ pub(crate) fn add_metadata(edits: &mut Edits<'_>, line: &ValuePosition<'_>, clie
 
 /// Builds the question whether a server speaks this era.
 pub(crate) fn discover_line(id: &RpcId, client: Option<&str>) -> String {
-    request_line(id, DISCOVER, Object::new().raw("_meta", &metadata(client).finish()))
+    request_line(id, DISCOVER, Object::new().raw("_meta", &metadata(client, "{}").finish()))
 }
 
 /// Builds the request for a server's notifications.
@@ -276,7 +284,7 @@ pub(crate) fn listen_line(id: &RpcId, client: Option<&str>) -> String {
     request_line(
         id,
         LISTEN,
-        Object::new().raw("_meta", &metadata(client).finish()).raw("notifications", &filter),
+        Object::new().raw("_meta", &metadata(client, "{}").finish()).raw("notifications", &filter),
     )
 }
 
@@ -433,6 +441,13 @@ pub(crate) fn stated_version(params: Option<ValueRef<'_>>) -> Option<&str> {
 /// Returns the stream that a notification belongs to.
 pub(crate) fn subscription(params: Option<ValueRef<'_>>) -> Option<ValueRef<'_>> {
     params?.get("_meta")?.get(SUBSCRIPTION)
+}
+
+/// Returns whether a result is exactly a request for input.
+pub(crate) fn is_input_required(result: ValueRef<'_>) -> bool {
+    let is_known = |name: &str| matches!(name, "resultType" | META) || ASKS.contains(&name);
+    result.get("resultType").and_then(ValueRef::as_str) == Some("input_required")
+        && result.members().all(|(name, _)| is_known(name))
 }
 
 /// Returns whether a result requests input from the client, or is of a type that the handshake era does not have.

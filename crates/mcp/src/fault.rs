@@ -39,6 +39,12 @@ pub(crate) enum Fault {
     Discover,
     /// The server requests input, or promises a later answer, instead of answering.
     Unfinished,
+    /// The state of a retry is unknown: of another session or principal, or changed.
+    InputUnknown,
+    /// The state of a retry belongs to another request.
+    InputOfAnother,
+    InputUsed,
+    InputExpired,
     ServerNotReading,
     ReservedMeta,
     /// The server's error has a Countersign code.
@@ -108,6 +114,10 @@ impl Fault {
         Self::HeaderMismatch,
         Self::Discover,
         Self::Unfinished,
+        Self::InputUnknown,
+        Self::InputOfAnother,
+        Self::InputUsed,
+        Self::InputExpired,
         Self::ServerNotReading,
         Self::ReservedMeta,
         Self::ReservedCode,
@@ -202,6 +212,14 @@ impl Fault {
             Self::Unfinished => {
                 ("SERVER_ANSWER", INTERNAL_ERROR, "the server asked for input or promised a task")
             }
+            Self::InputUnknown => {
+                ("INPUT_STATE_UNKNOWN", INVALID_PARAMS, "no request for input of this session has this state")
+            }
+            Self::InputOfAnother => {
+                ("INPUT_STATE_MISMATCH", INVALID_PARAMS, "the state belongs to another request")
+            }
+            Self::InputUsed => ("INPUT_STATE_USED", INVALID_PARAMS, "the state was used already"),
+            Self::InputExpired => ("INPUT_STATE_EXPIRED", INVALID_PARAMS, "the state has expired"),
             Self::ServerNotReading => {
                 ("SERVER_NOT_READING", INTERNAL_ERROR, "the server asks but does not read the answers")
             }

@@ -160,7 +160,7 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     };
     match opened {
         Ok((serial, wire)) => {
-            if !link.send_to_server(passed(link, message, method, Some((&["id"], &wire)))) {
+            if !link.send_request(id, passed(link, message, method, Some((&["id"], &wire)))) {
                 withdraw(link, id, serial);
             }
         }
@@ -258,10 +258,24 @@ fn modern(
             None => refuse(link, Some(id), Some(method), Fault::BadParams),
         },
         ModernMethod::Pass(kind) => {
+            if let Err(fault) = client.rounds.begin(id, method, params, link.now()) {
+                return refuse_input(link, id, method, fault);
+            }
             client.open(id, kind);
             line(&without_era(message));
         }
     }
+}
+
+/// Refuses a request with input. Malformed input counts as the agent's conduct, a state that does not fit does not.
+fn refuse_input(link: &Link, id: &RpcId, method: &str, fault: Fault) {
+    if fault == Fault::BadParams {
+        // A refused call is a result.
+        link.to_client.modern.open(id, ResultKind::Plain);
+        return refuse(link, Some(id), Some(method), fault);
+    }
+    link.record(Direction::ToServer, Some(method), fault);
+    link.answer_fault(Some(id), fault);
 }
 
 /// Returns whether a request is the gateway's own, for a client of the stateless era.

@@ -12,6 +12,7 @@ use crate::era_2026;
 use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
 use crate::handshake::HandshakeAttempt;
+use crate::input_rounds::with_state;
 use crate::line::{LineReader, PeerLine};
 use crate::link::{Link, RequestPurpose};
 use crate::listing::PageAnswer;
@@ -167,6 +168,15 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         Answered::Late => return,
         Answered::Unknown => return link.record(Direction::ToClient, None, Fault::UnexpectedAnswer),
     };
+    if let Some(state) = asks_for_input(link, message, &request) {
+        let Request { client, what } = request;
+        // The call goes on with another decision, if it does. One that is dropped is recorded as unknown.
+        drop(what);
+        if let Some(client) = client {
+            pass_answer(link, line, message, &client, |edits, place| with_state(edits, place, &state));
+        }
+        return link.settled();
+    }
     if is_unfinished(link, message, &request.what) {
         link.record(Direction::ToClient, None, Fault::Unfinished);
         give_up(link, request, Fault::ServerAnswer);
@@ -352,6 +362,12 @@ fn with_id(line: &[u8], id: &RpcId) -> Vec<u8> {
         edits.replace(&old, id.json());
     }
     edits.finish()
+}
+
+/// Returns the state for a client that the server asks for input in place of a result, if it may.
+fn asks_for_input(link: &Link, message: ValueRef<'_>, request: &Request<RequestPurpose>) -> Option<String> {
+    let result = message.get("result").filter(|result| era_2026::is_input_required(*result))?;
+    link.to_client.modern.rounds.asks(request.client.as_ref()?, result, link.now())
 }
 
 /// Returns whether an answer is not a final result: it requests input from the client, or promises a later result of a call.

@@ -13,8 +13,8 @@
 //!
 //! Non-goals: the gateway starts no process, opens no socket and decides nothing itself. It does not inspect results.
 //! It cannot detect that a tool does something other than its definition says, or that a server changed a tool without
-//! changing its definition. A client that can start the server in another way bypasses the gateway. It speaks MCP's
-//! handshake era only, revisions 2024-10-07 to 2025-11-25.
+//! changing its definition. A client that can start the server in another way bypasses the gateway. It speaks
+//! both eras of MCP, the handshake (revisions 2024-10-07 to 2025-11-25) and the stateless one (2026-07-28).
 
 mod answers;
 mod calls;
@@ -34,6 +34,7 @@ mod gateway;
 mod glean;
 mod handshake;
 mod held_call;
+mod input_rounds;
 mod line;
 mod link;
 mod listing;

@@ -16,6 +16,7 @@ use crate::fault::Fault;
 use crate::forms::{ClientForms, OpenForms};
 use crate::handshake::{Handshake, HandshakeAttempt};
 use crate::held_call::HeldCall;
+use crate::input_rounds::InputRounds;
 use crate::listing::{Listing, PageAnswer};
 use crate::members::UnknownMembers;
 use crate::message::{RpcId, error_line, error_line_with};
@@ -193,9 +194,17 @@ impl Link {
         let ttl = parts.settings.approval_ttl;
         let approvals = parts.pending.map(|store| CallApprovals::new(store, ttl));
         let contract_news = Mutex::new(AnnouncedContract::of(&parts.gate));
-        // Requests of the server, and forms of the gateway, have no place in the stateless era.
-        let asks_client = !parts.settings.server_methods.is_empty() || parts.forms.is_some();
-        let modern = ModernClient::new(parts.settings.client_era != Era::Handshake && !asks_client, prefix);
+        // Forms of the gateway have no place in the stateless era, and requests of the server only if the server is of it.
+        let asks_client = !parts.settings.server_methods.is_empty();
+        let rounds = InputRounds::new(
+            parts.settings.server_era == Era::Stateless,
+            parts.settings.server_methods.clone(),
+            ttl,
+        );
+        let is_offered = parts.settings.client_era != Era::Handshake
+            && parts.forms.is_none()
+            && (!asks_client || parts.settings.server_era == Era::Stateless);
+        let modern = ModernClient::new(is_offered, prefix, rounds);
         let modern_server = ModernServer::new(parts.settings.server_era);
         Self {
             settings: parts.settings,
@@ -240,7 +249,16 @@ impl Link {
         if !self.modern_server.is_on() {
             return self.to_server.send(line);
         }
-        self.modern_server.translated(line.into()).is_none_or(|line| self.to_server.send(line))
+        self.modern_server.translated(line.into(), None).is_none_or(|line| self.to_server.send(line))
+    }
+
+    /// Sends a request of the client to the server, in the server's era.
+    pub(crate) fn send_request(&self, client: &RpcId, line: impl Into<Vec<u8>>) -> bool {
+        if !self.modern_server.is_on() {
+            return self.to_server.send(line);
+        }
+        let extras = self.to_client.modern.rounds.extras(client);
+        self.modern_server.translated(line.into(), extras).is_none_or(|line| self.to_server.send(line))
     }
 
     /// Answers a client's request that is no longer in the table, then sends the answers that wait for its id.

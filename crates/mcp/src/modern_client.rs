@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::compose::Object;
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2026::{self, Listened, ResultKind, ServerHello};
+use crate::input_rounds::InputRounds;
 use crate::message::{Body, Message, RpcId};
 use crate::output::PeerOutput;
 
@@ -40,6 +41,7 @@ pub(crate) struct ModernClient {
     answered: Condvar,
     /// Id of the gateway's own `initialize`, which no client knows.
     hello_id: RpcId,
+    pub(crate) rounds: InputRounds,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +64,7 @@ enum Hello {
 
 impl ModernClient {
     /// `prefix` is random, and begins the ids of the gateway's own requests.
-    pub(crate) fn new(is_offered: bool, prefix: &str) -> Self {
+    pub(crate) fn new(is_offered: bool, prefix: &str, rounds: InputRounds) -> Self {
         let id = RpcId::Text(format!("{prefix}-hello").into());
         Self {
             is_offered,
@@ -70,6 +72,7 @@ impl ModernClient {
             state: Mutex::default(),
             answered: Condvar::new(),
             hello_id: id,
+            rounds,
         }
     }
 
@@ -140,6 +143,7 @@ impl ModernClient {
 
     /// Ends the wait for a request that the client cancels, or its stream of notifications. Returns `true` for a stream.
     pub(crate) fn cancel(&self, id: &RpcId) -> bool {
+        self.rounds.forget(id);
         let mut state = self.state.lock();
         state.open.remove(id);
         let before = state.listening.len();
@@ -176,6 +180,7 @@ impl ModernClient {
 
     /// `None` leaves the line as it is.
     fn answer(&self, line: &[u8], id: &RpcId, body: Body<'_>) -> Option<Vec<u8>> {
+        self.rounds.forget(id);
         let mut state = self.state.lock();
         let (kind, count) = state.open.get_mut(id)?;
         let kind = *kind;
@@ -255,6 +260,9 @@ pub(crate) fn without_era(message: &Canonical) -> Vec<u8> {
     let (mut edits, place) = (Edits::new(text), ValuePosition::new(text));
     if let Some(meta) = place.find(&["params", "_meta"]) {
         edits.cut_members(&meta, era_2026::is_newer);
+    }
+    if let Some(params) = place.get("params") {
+        edits.cut_members(&params, |name| era_2026::RETRY.contains(&name));
     }
     edits.finish()
 }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2026;
+use crate::input_rounds::RequestExtras;
 use crate::message::{Message, RpcId};
 use crate::settings::Era;
 
@@ -71,7 +72,7 @@ impl ModernServer {
     }
 
     /// Returns the line as a server of the era takes it; `None` if the era has no such message.
-    pub(crate) fn translated(&self, line: Vec<u8>) -> Option<Vec<u8>> {
+    pub(crate) fn translated(&self, line: Vec<u8>, extras: Option<RequestExtras>) -> Option<Vec<u8>> {
         let Ok(message) = read(&line, Recipe::Rfc8785, &Limits::hard_caps()) else {
             return Some(line);
         };
@@ -79,7 +80,11 @@ impl ModernServer {
             Ok(Message::Notification { method, .. }) if era_2026::is_of_handshake(method) => None,
             Ok(Message::Request { .. }) => {
                 let (mut edits, place) = (Edits::new(&line), ValuePosition::new(&line));
-                era_2026::add_metadata(&mut edits, &place, self.client.lock().as_deref());
+                let RequestExtras { capabilities, input } = extras.unwrap_or_default();
+                era_2026::add_metadata(&mut edits, &place, self.client.lock().as_deref(), &capabilities);
+                if let Some(params) = place.get("params") {
+                    input.iter().for_each(|(name, json)| edits.add_member(&params, name, json));
+                }
                 Some(edits.finish())
             }
             Ok(Message::Notification { .. } | Message::Answer { .. }) | Err(_) => Some(line),

@@ -98,7 +98,7 @@ proptest! {
         let params = params.map(|params| format!(r#","params": {params}"#)).unwrap_or_default();
         let line = format!(r#"{{"id":"a","jsonrpc":"2.0","method":"tools/list"{params}}}"#);
         let (mut edits, place) = (Edits::new(line.as_bytes()), ValuePosition::new(line.as_bytes()));
-        add_metadata(&mut edits, &place, Some(INFO));
+        add_metadata(&mut edits, &place, Some(INFO), "{}");
         let out = edits.finish();
         prop_assert!(is_within(line.as_bytes(), &out));
         let version = parsed(&out);

@@ -9,6 +9,7 @@ mod floods;
 mod forms;
 mod handshake;
 mod held;
+mod input_rounds;
 mod lists;
 mod modern;
 mod modern_servers;

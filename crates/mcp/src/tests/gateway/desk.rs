@@ -546,6 +546,11 @@ impl Desk {
         self.pending.deny(&CallId::new(id).unwrap(), &OperatorId::new("olga").unwrap()).unwrap();
     }
 
+    /// Lets time pass.
+    pub(super) fn wait(&self, span: Millis) {
+        self.clock.advance(span).unwrap();
+    }
+
     /// Lets the session expire, and receives the client's notification.
     pub(super) fn end_session(&self) {
         self.clock.advance(Millis::from_secs(3_600)).unwrap();
