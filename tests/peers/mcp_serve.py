@@ -32,13 +32,13 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"na
 
 
 @contextlib.contextmanager
-def served(folder, name, command, rules, more=""):
+def served(folder, name, command, rules, more="", port=0, oauth=""):
     set_up(folder, name, command, rules)
     tokens = "".join(f'[[token]]\ntoken = "{token}"\nname = "{name}"\nmay = ["check"]\n' for name, token in TOKENS.items())
     (folder / "serve.tokens").write_text(tokens)
     (folder / "serve.tokens").chmod(0o600)
     with (folder / "gateway.toml").open("a") as config:
-        config.write(f'{more}\n[serve]\ntoken_file = "serve.tokens"\nlisten = "127.0.0.1:0"\nsessions = 12\n')
+        config.write(f'{more}\n[serve]\ntoken_file = "serve.tokens"\nlisten = "127.0.0.1:{port}"\nsessions = 12\n{oauth}')
     errors = (folder / "stderr.txt").open("w")
     gateway = subprocess.Popen([COUNTERSIGN, "mcp", "serve", "--config", folder / "gateway.toml", "--", *command],
                                stdout=subprocess.PIPE, stderr=errors, text=True)

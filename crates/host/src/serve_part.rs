@@ -36,6 +36,24 @@ pub struct ServePart {
     pub sessions: Option<usize>,
     /// Time without a request after which a session is ended.
     pub idle: Option<Span>,
+    /// Issuer of access tokens for the MCP endpoint.
+    pub oauth: Option<OauthPart>,
+}
+
+/// An OAuth 2.1 authorization server whose access tokens count at the MCP endpoint.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct OauthPart {
+    /// The authorization server's issuer identifier, a URL.
+    pub issuer: String,
+    /// The endpoint's URL as clients know it: the audience of every token.
+    pub resource: String,
+    /// File with the issuer's public keys, a JWK set.
+    pub jwks_file: PathBuf,
+    /// Scopes that a token needs.
+    #[serde(default)]
+    pub scopes: Vec<String>,
 }
 
 /// Certificates of the service and of its callers.
@@ -111,6 +129,7 @@ impl ServePart {
             .iter_mut()
             .flat_map(|tls| [&mut tls.certificate, &mut tls.key].into_iter().chain(&mut tls.client_ca));
         let files = self.token_file.iter_mut().chain(&mut self.users_file);
-        files.chain(&mut self.socket).chain(tls)
+        let keys = self.oauth.iter_mut().map(|oauth| &mut oauth.jwks_file);
+        files.chain(&mut self.socket).chain(tls).chain(keys)
     }
 }

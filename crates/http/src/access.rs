@@ -29,6 +29,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Returns the caller of an access token, who may have calls decided.
+    pub(crate) fn of_token(name: OperatorId) -> Self {
+        Self { name, duties: BTreeSet::from([Duty::Check]), agents: None, any_principal: false }
+    }
+
     /// Checks that the caller has one of these duties.
     pub(crate) fn require(&self, one_of: &[Duty]) -> Result<(), Problem> {
         if one_of.iter().any(|duty| self.duties.contains(duty)) {
@@ -164,12 +169,7 @@ impl Callers {
             let text = "a bearer token that the service knows is required";
             Problem::new(StatusCode::UNAUTHORIZED, "CALLER_UNKNOWN", text)
         };
-        let mut given = headers.get_all(AUTHORIZATION).iter();
-        let (Some(one), None) = (given.next(), given.next()) else { return Err(unknown()) };
-        let (scheme, token) = one.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(unknown)?;
-        if !scheme.eq_ignore_ascii_case("bearer") {
-            return Err(unknown());
-        }
+        let token = bearer_token(headers).ok_or_else(unknown)?;
         let digest = Digest::of(token.as_bytes());
         // No early exit: the time does not depend on which token fits.
         let fits = self
@@ -183,6 +183,14 @@ impl Callers {
     pub(crate) fn by_user(&self, uid: u32) -> Option<Arc<Caller>> {
         self.peers.iter().find(|(known, _)| *known == uid).map(|(_, caller)| Arc::clone(caller))
     }
+}
+
+/// Returns the only bearer token of a request.
+pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let (Some(one), None) = (given.next(), given.next()) else { return None };
+    let (scheme, token) = one.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
 fn caller(

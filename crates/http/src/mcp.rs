@@ -4,6 +4,7 @@
 
 mod endpoint;
 mod lines;
+mod oauth;
 mod opening;
 mod session;
 mod sessions;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use self::endpoint::{McpEndpoint, endpoint_routes};
+use self::oauth::Oauth;
 pub use self::opening::{McpCaller, OpenGateway, OpenMcpGateway, RunGateway};
 use self::sessions::McpSessions;
 use crate::access::Callers;
@@ -62,13 +64,16 @@ impl McpService {
     ) -> Result<Self, HostError> {
         let callers = Arc::new(Callers::read(part)?);
         let address = listen.or(part.listen).unwrap_or(DEFAULT_LISTEN);
-        require_callers(part, address, callers.has_tokens() || callers.has_clients())?;
-        let uncertified = if callers.has_tokens() { Uncertified::Allowed } else { Uncertified::Refused };
+        let oauth = part.oauth.as_ref().map(Oauth::read).transpose()?;
+        let has_tokens = callers.has_tokens() || oauth.is_some();
+        require_callers(part, address, has_tokens || callers.has_clients())?;
+        let uncertified = if has_tokens { Uncertified::Allowed } else { Uncertified::Refused };
         let tls = part.tls.as_ref().map(|tls| Tls::read(tls, uncertified)).transpose()?;
         let (listener, names) = bind(address, &part.hosts)?;
         let idle = part.idle.map_or(IDLE, Span::millis);
         let endpoint = McpEndpoint {
             callers: Arc::clone(&callers),
+            oauth,
             sessions: McpSessions::new(part.sessions.unwrap_or(SESSIONS), duration(idle), open),
             slots: Slots::default(),
             agent,

@@ -14,11 +14,17 @@ pub(crate) struct Problem {
     status: StatusCode,
     code: &'static str,
     detail: String,
+    challenge: Option<String>,
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, code, detail: detail.into() }
+        Self { status, code, detail: detail.into(), challenge: None }
+    }
+
+    /// Sets the challenge of the answer (`WWW-Authenticate`).
+    pub(crate) fn challenge(self, challenge: String) -> Self {
+        Self { challenge: Some(challenge), ..self }
     }
 
     pub(crate) const fn status(&self) -> StatusCode {
@@ -77,7 +83,10 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if self.status == StatusCode::UNAUTHORIZED {
+        let challenge = self.challenge.and_then(|challenge| HeaderValue::try_from(challenge).ok());
+        if let Some(challenge) = challenge {
+            headers.insert(WWW_AUTHENTICATE, challenge);
+        } else if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {

@@ -81,6 +81,11 @@ impl Service {
         let part = config.serve.clone();
         let callers = Arc::new(Callers::read(&part)?);
         let conflict = |text: &str| HostError::new("CONFIG_CONFLICT", text);
+        if part.oauth.is_some() {
+            return Err(conflict(
+                "`oauth` of `serve` is for `mcp serve`: the service takes no access tokens",
+            ));
+        }
         if config.plans().file.is_some() {
             return Err(conflict("`file` of `plan` is for `mcp run`: the service starts no plans"));
         }

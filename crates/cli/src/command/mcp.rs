@@ -53,6 +53,10 @@ gateway.toml is that of `mcp run`, with
   sessions = 64                      # at a time; a caller has at most a quarter of them
   idle = \"15m\"                       # without a request for so long, a session is ended
   # tls = { certificate = \"serve.pem\", key = \"serve.key\" } # TLS 1.3: docs/serve.md
+  # [serve.oauth]                    # access tokens of an authorization server
+  # issuer = \"https://login.example\"
+  # resource = \"https://gate.example/mcp\" # the endpoint's URL as clients know it
+  # jwks_file = \"jwks.json\"
 The endpoint's path is /mcp. The principal of a session is the caller's name.";
 
 /// End of the help of `mcp run`. A test reads the configuration in it.

@@ -100,6 +100,20 @@ fn endpoint_settings_that_leave_it_open_are_refused() {
 }
 
 #[test]
+fn an_authorization_server_needs_public_keys() {
+    let oauth = "[serve.oauth]\nissuer = \"https://a.example\"\nresource = \"https://b.example/mcp\"\njwks_file = \"jwks\"";
+    let bench = serving(oauth);
+    let command = "mcp serve --config gateway.toml -- sh server.sh";
+    bench.fails(command, 1, "FILE_MISSING");
+    bench.write("jwks", r#"{"keys": []}"#);
+    bench.mode("jwks", 0o644);
+    bench.fails(command, 1, "JWKS_FILE");
+    bench.fails("serve --config gateway.toml", 1, "CONFIG_CONFLICT");
+    let other = serving(&oauth.replace("https://b.example/mcp", "b.example"));
+    other.fails(command, 1, "CONFIG_OAUTH");
+}
+
+#[test]
 fn a_call_over_http_is_decided_for_its_caller() {
     let endpoint = Endpoint::start();
     let call = request("tools/call", json!({"name": "search", "arguments": {"query": "x"}}));

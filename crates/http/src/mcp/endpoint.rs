@@ -9,7 +9,7 @@ use axum::extract::{Extension, Request, State};
 use axum::http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::any;
+use axum::routing::{any, get};
 use base64ct::{Base64, Encoding as _};
 use countersign_core::AgentId;
 use countersign_host::report::Reporter;
@@ -17,10 +17,11 @@ use countersign_host::serve_part::Duty;
 use countersign_mcp::{PostedHeaders, PostedMessage, STATELESS_REVISION, UnreadablePost};
 use tokio::time::{sleep, timeout};
 
-use crate::access::{Caller, Callers};
+use crate::access::{Caller, Callers, bearer_token};
 use crate::body::collect_message;
 use crate::connection::Entrance;
 use crate::mcp::lines::{ResponseEvents, ResponseLine, ResponseLines};
+use crate::mcp::oauth::{METADATA, Oauth};
 use crate::mcp::session::{McpSession, PostPlace};
 use crate::mcp::sessions::{FULL, McpSessions};
 use crate::problem::{Problem, json_answer};
@@ -45,6 +46,7 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 #[derive(Debug)]
 pub(crate) struct McpEndpoint {
     pub(crate) callers: Arc<Callers>,
+    pub(crate) oauth: Option<Oauth>,
     pub(crate) sessions: McpSessions,
     pub(crate) slots: Slots,
     /// The configuration's agent.
@@ -57,6 +59,8 @@ pub(crate) struct McpEndpoint {
 pub(crate) fn endpoint_routes(endpoint: Arc<McpEndpoint>) -> Router {
     Router::new()
         .route(PATH, any(answer))
+        .route(METADATA, get(metadata))
+        .route(&format!("{METADATA}{PATH}"), get(metadata))
         .fallback(|| async {
             let text = format!("the endpoint is {PATH}");
             Problem::new(StatusCode::NOT_FOUND, "PATH_UNKNOWN", text)
@@ -73,13 +77,34 @@ async fn answer(
     answered.unwrap_or_else(|problem| problem.into_response())
 }
 
+/// Answers with the metadata of the resource, to any caller (RFC 9728).
+async fn metadata(State(endpoint): State<Arc<McpEndpoint>>) -> Response {
+    match &endpoint.oauth {
+        Some(oauth) => json_answer(StatusCode::OK, oauth.metadata()),
+        None => {
+            let text = "the endpoint takes no access tokens";
+            Problem::new(StatusCode::NOT_FOUND, "PATH_UNKNOWN", text).into_response()
+        }
+    }
+}
+
 impl McpEndpoint {
+    /// Returns the caller by its token: one of the operator's list, or an access token.
+    fn by_token(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Problem> {
+        let known = self.callers.by_token(headers);
+        let Some(oauth) = self.oauth.as_ref().filter(|_| known.is_err()) else { return known };
+        match bearer_token(headers) {
+            Some(token) => oauth.caller(token),
+            None => known.map_err(|problem| problem.challenge(oauth.first_challenge())),
+        }
+    }
+
     async fn answer(self: &Arc<Self>, entrance: &Entrance, request: Request) -> Result<Response, Problem> {
         let (parts, body) = request.into_parts();
         let headers = &parts.headers;
         let caller = match entrance {
             Entrance::Known(caller) => Arc::clone(caller),
-            Entrance::Network => self.callers.by_token(headers)?,
+            Entrance::Network => self.by_token(headers)?,
         };
         caller.require(&[Duty::Check])?;
         match parts.method {
