@@ -32,7 +32,7 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"na
 
 
 @contextlib.contextmanager
-def served(folder, name, command, rules, more="", port=0, oauth=""):
+def served(folder, name, command, rules, more="", port=0, oauth="", serves=None):
     set_up(folder, name, command, rules)
     tokens = "".join(f'[[token]]\ntoken = "{token}"\nname = "{name}"\nmay = ["check"]\n' for name, token in TOKENS.items())
     (folder / "serve.tokens").write_text(tokens)
@@ -40,7 +40,7 @@ def served(folder, name, command, rules, more="", port=0, oauth=""):
     with (folder / "gateway.toml").open("a") as config:
         config.write(f'{more}\n[serve]\ntoken_file = "serve.tokens"\nlisten = "127.0.0.1:{port}"\nsessions = 12\n{oauth}')
     errors = (folder / "stderr.txt").open("w")
-    gateway = subprocess.Popen([COUNTERSIGN, "mcp", "serve", "--config", folder / "gateway.toml", "--", *command],
+    gateway = subprocess.Popen([COUNTERSIGN, "mcp", "serve", "--config", folder / "gateway.toml", "--", *(serves or command)],
                                stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
         line = gateway.stdout.readline()
@@ -195,6 +195,18 @@ def rules(folder):
         check("http: the latest sessions are kept", status == [404, 200], status)
         status, _, text = post(url, call, TOKENS["bob"], **told_call)
         check("http: another caller is served meanwhile", status == 200 and '"done"' in text, (status, text))
+    late = folder / "late"
+    late.mkdir()
+    slow = ["sh", "-c", 'test "$0" = now || sleep 7; exec "$@"', str(late), *command]
+    set_up_command = ["sh", "-c", 'exec "$@"', "now", *command]
+    with served(late, "asking", set_up_command, {"plain": free}, serves=slow) as (url, _):
+        status, headers, text = post(url, begin)
+        session = headers["Mcp-Session-Id"]
+        check("http: a server that starts slowly is initialized", status == 200 and '"id": "a"' in text.replace('":"', '": "'), (status, text))
+        status, _, text = post(url, plain, Mcp_Session_Id=session)
+        post(url, ready, Mcp_Session_Id=session)
+        status, _, text = post(url, {**plain, "id": "c"}, Mcp_Session_Id=session)
+        check("http: its session goes on", status == 200 and '"done"' in text, (status, text))
     codes = [line.get("code") for line in all_records(folder) if line["type"] == "decision"]
     check("http: the bodies that were no message are on record", codes.count("MALFORMED_CALL") == 1, codes)
     refused = [line.get("code") for line in all_records(folder) if line["type"] == "gateway"]

@@ -26,12 +26,23 @@ pub(crate) struct Caller {
     duties: BTreeSet<Duty>,
     agents: Option<Vec<AgentId>>,
     pub(crate) any_principal: bool,
+    /// Whether an authorization server named it, and not the operator.
+    is_of_token: bool,
 }
 
+/// The owner of sessions. A caller that an authorization server names is another one than the operator's of the same name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner(bool, OperatorId);
+
 impl Caller {
+    pub(crate) fn owner(&self) -> Owner {
+        Owner(self.is_of_token, self.name.clone())
+    }
+
     /// Returns the caller of an access token, who may have calls decided.
     pub(crate) fn of_token(name: OperatorId) -> Self {
-        Self { name, duties: BTreeSet::from([Duty::Check]), agents: None, any_principal: false }
+        let duties = BTreeSet::from([Duty::Check]);
+        Self { name, duties, agents: None, any_principal: false, is_of_token: true }
     }
 
     /// Checks that the caller has one of these duties.
@@ -208,7 +219,7 @@ fn caller(
         let text = format!("`{name}` may both check and answer: a caller must not approve its own calls");
         return Err(HostError::new("CALLER_DUTIES", text));
     }
-    Ok(Arc::new(Caller { name, duties, agents, any_principal }))
+    Ok(Arc::new(Caller { name, duties, agents, any_principal, is_of_token: false }))
 }
 
 #[cfg(all(test, unix))]

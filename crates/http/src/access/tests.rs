@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use axum::http::{HeaderMap, HeaderValue};
-use countersign_core::AgentId;
+use countersign_core::{AgentId, OperatorId};
 use countersign_host::serve_part::{Duty, ServePart};
 use tempfile::TempDir;
 
-use super::Callers;
+use super::{Caller, Callers, caller};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -107,4 +107,13 @@ fn duty_that_was_not_given_is_refused() {
     assert!(caller.require(&[Duty::Answer, Duty::Read]).is_ok());
     assert!(caller.require(&[Duty::Answer]).is_err());
     assert!(caller.require(&[Duty::Check]).is_err());
+}
+
+#[test]
+fn a_caller_of_a_token_owns_no_session_of_the_operators() {
+    let name = || OperatorId::new("bob").unwrap();
+    let listed = caller(name(), vec![Duty::Check], None, false).unwrap();
+    let named = Caller::of_token(name());
+    assert_ne!(named.owner(), listed.owner());
+    assert_eq!(named.owner(), Caller::of_token(name()).owner());
 }

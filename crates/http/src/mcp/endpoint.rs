@@ -143,18 +143,11 @@ impl McpEndpoint {
             if is_request && let Err(error) = self.check_headers(&posted, headers) {
                 return Ok(json_answer(StatusCode::BAD_REQUEST, error));
             }
-            let endpoint = Arc::clone(self);
-            let open = move || endpoint.sessions.stateless(&caller, &endpoint.agent, &endpoint.reporter);
-            return pass(self.slots.run(open).await?, &posted, None).await;
+            return pass(self.stateless(caller).await?, &posted, None).await;
         }
         if posted.is_initialize() && !headers.contains_key(SESSION) {
             let (id, session) = self.begin(caller).await?;
-            let answered = pass(Arc::clone(&session), &posted, Some(&id)).await;
-            if session.version().is_none() {
-                // The server refused, or did not answer in time.
-                self.sessions.end(&id);
-            }
-            return answered;
+            return pass(session, &posted, Some(&id)).await;
         }
         let (_, session) = self.session(&caller, headers)?;
         pass(session, &posted, None).await
@@ -174,6 +167,16 @@ impl McpEndpoint {
             let name = HeaderName::try_from(format!("mcp-param-{name}")).ok()?;
             headers.contains_key(&name).then(|| single(headers, &name).and_then(decoded))
         })
+    }
+
+    /// Returns the caller's session of the stateless era.
+    async fn stateless(self: &Arc<Self>, caller: Arc<Caller>) -> Result<Arc<McpSession>, Problem> {
+        if let Some(session) = self.sessions.open_stateless(&caller) {
+            return Ok(session);
+        }
+        let endpoint = Arc::clone(self);
+        let open = move || endpoint.sessions.stateless(&caller, &endpoint.agent, &endpoint.reporter);
+        self.slots.run(open).await
     }
 
     /// Opens a session of the handshake era. Waits a moment for the end of the one that it replaces.

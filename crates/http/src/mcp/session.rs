@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::OperatorId;
 use countersign_mcp::{HeaderParams, PostedMessage, ReturnPlace, ReturnedLine, cancel_line};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
+use crate::access::Owner;
 use crate::mcp::lines::{ResponseLine, ResponseLines, ResponseSender, response_lines};
 
 /// Requests of a session that wait for their answer.
@@ -28,7 +28,7 @@ pub(crate) struct ToolHeaders(Mutex<BTreeMap<String, HeaderParams>>);
 
 /// A session of one caller.
 pub(crate) struct McpSession {
-    pub(crate) owner: OperatorId,
+    pub(crate) owner: Owner,
     /// Lines for the gateway; `None` once the session ends.
     input: Mutex<Option<Sender<Vec<u8>>>>,
     responses: Mutex<Responses>,
@@ -52,6 +52,8 @@ struct Responses {
     kept_bytes: usize,
     /// Revision of a session that is initialized.
     version: Option<String>,
+    /// Whether the server refused to be initialized.
+    is_refused: bool,
     has_ended: bool,
 }
 
@@ -90,7 +92,7 @@ impl ToolHeaders {
 
 impl McpSession {
     pub(crate) fn new(
-        owner: OperatorId,
+        owner: Owner,
         input: Sender<Vec<u8>>,
         stop: Box<dyn Fn(Duration) + Send + Sync>,
         has_expired: Box<dyn Fn() -> bool + Send + Sync>,
@@ -162,6 +164,7 @@ impl McpSession {
                 };
                 if post.is_initialize {
                     responses.version = line.version().map(ToOwned::to_owned);
+                    responses.is_refused = responses.version.is_none();
                 }
                 if post.lists_tools {
                     self.tools.note(line.header_params());
@@ -188,11 +191,13 @@ impl McpSession {
         self.responses.lock().version.clone()
     }
 
-    /// Returns whether the session is over: it has ended or expired, or no request used it for `idle`.
+    /// Returns whether the session is over: it has ended or expired, it never began, or no request used it for `idle`.
     pub(crate) fn is_over(&self, idle: Duration) -> bool {
         let responses = self.responses.lock();
         let is_used = !responses.open.is_empty();
-        responses.has_ended || !is_used && ((self.has_expired)() || self.unused() >= idle)
+        responses.has_ended
+            || responses.is_refused
+            || !is_used && ((self.has_expired)() || self.unused() >= idle)
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -6,14 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use countersign_core::{AgentId, OperatorId, Principal, SessionId};
+use countersign_core::{AgentId, Principal, SessionId};
 use countersign_host::error::HostError;
 use countersign_host::random;
 use countersign_host::report::Reporter;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::mpsc::channel;
 
-use crate::access::Caller;
+use crate::access::{Caller, Owner};
 use crate::mcp::lines::{PostedLines, ReturnedLines};
 use crate::mcp::opening::{McpCaller, OpenGateway, OpenMcpGateway};
 use crate::mcp::session::{McpSession, ToolHeaders};
@@ -40,21 +40,21 @@ pub(crate) struct McpSessions {
 struct SessionTable {
     handshake: BTreeMap<String, Arc<McpSession>>,
     /// One session for each caller: no message of the era names one. The lock is held while it is opened.
-    stateless: BTreeMap<OperatorId, Arc<Mutex<Option<Arc<McpSession>>>>>,
+    stateless: BTreeMap<Owner, Arc<Mutex<Option<Arc<McpSession>>>>>,
     has_closed: bool,
 }
 
 /// Gateways that run, with those whose session is ending.
 #[derive(Default)]
 struct RunningGateways {
-    count: Mutex<BTreeMap<OperatorId, usize>>,
+    count: Mutex<BTreeMap<Owner, usize>>,
     ended: Condvar,
 }
 
 /// One gateway that runs.
 struct RunningGateway {
     running: Arc<RunningGateways>,
-    owner: OperatorId,
+    owner: Owner,
 }
 
 impl std::fmt::Debug for McpSessions {
@@ -101,7 +101,7 @@ impl McpSessions {
         agent: &AgentId,
         reporter: &Reporter,
     ) -> Result<Arc<McpSession>, Problem> {
-        let place = Arc::clone(self.table.lock().stateless.entry(caller.name.clone()).or_default());
+        let place = Arc::clone(self.table.lock().stateless.entry(caller.owner()).or_default());
         let mut place = place.lock();
         if let Some(session) = place.as_ref().filter(|session| !session.is_over(self.idle)) {
             return Ok(Arc::clone(session));
@@ -119,17 +119,17 @@ impl McpSessions {
         Ok(session)
     }
 
-    /// Returns the caller's open session of the stateless era.
+    /// Returns the caller's session of the stateless era, if it is open and not over.
     pub(crate) fn open_stateless(&self, caller: &Caller) -> Option<Arc<McpSession>> {
-        let place = self.table.lock().stateless.get(&caller.name).cloned()?;
+        let place = self.table.lock().stateless.get(&caller.owner()).cloned()?;
         // A session that is being opened has seen no request.
-        place.try_lock()?.as_ref().filter(|session| !session.has_ended()).cloned()
+        place.try_lock()?.as_ref().filter(|session| !session.is_over(self.idle)).cloned()
     }
 
     /// Returns the caller's session with this id. Another caller's session is unknown to it.
     pub(crate) fn get(&self, id: &str, caller: &Caller) -> Option<Arc<McpSession>> {
         let found = self.table.lock().handshake.get(id).cloned();
-        found.filter(|session| session.owner == caller.name && !session.has_ended())
+        found.filter(|session| session.owner == caller.owner() && !session.has_ended())
     }
 
     /// Ends the session with this id.
@@ -186,7 +186,7 @@ impl McpSessions {
         let OpenMcpGateway { run, stop, has_expired } = (self.open_gateway)(asked).map_err(fault)?;
         let (input, lines) = channel(WAITING);
         let session =
-            Arc::new(McpSession::new(caller.name.clone(), input, stop, has_expired, Arc::clone(&self.tools)));
+            Arc::new(McpSession::new(caller.owner(), input, stop, has_expired, Arc::clone(&self.tools)));
         let delivered: Weak<McpSession> = Arc::downgrade(&session);
         let at_end = Arc::clone(&session);
         let work = move || {
@@ -202,7 +202,7 @@ impl McpSessions {
 
     /// Takes room for one more gateway.
     fn room(&self, caller: &Caller) -> Result<RunningGateway, Problem> {
-        let running = RunningGateways::begin(&self.running, &caller.name, self.max, self.share());
+        let running = RunningGateways::begin(&self.running, &caller.owner(), self.max, self.share());
         running.ok_or_else(|| {
             let text = "too many sessions are open: end one, or raise `sessions` of `serve`";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, FULL, text)
@@ -212,11 +212,11 @@ impl McpSessions {
     /// Ends the caller's least recently used idle session if the caller has its share. There is room for another one once
     /// its gateway has ended.
     pub(crate) fn make_room(&self, caller: &Caller) {
-        if self.running.of(&caller.name) < self.share() {
+        if self.running.of(&caller.owner()) < self.share() {
             return;
         }
         let mut table = self.table.lock();
-        let own = table.handshake.iter().filter(|(_, it)| it.owner == caller.name && it.is_idle());
+        let own = table.handshake.iter().filter(|(_, it)| it.owner == caller.owner() && it.is_idle());
         if let Some(oldest) = own.max_by_key(|(_, it)| it.unused()).map(|(id, _)| id.clone())
             && let Some(session) = table.handshake.remove(&oldest)
         {
@@ -232,7 +232,7 @@ impl McpSessions {
 
 impl RunningGateways {
     /// Counts one more gateway, unless there are `max`, or the owner has its `share`.
-    fn begin(this: &Arc<Self>, owner: &OperatorId, max: usize, share: usize) -> Option<RunningGateway> {
+    fn begin(this: &Arc<Self>, owner: &Owner, max: usize, share: usize) -> Option<RunningGateway> {
         let mut count = this.count.lock();
         if count.values().sum::<usize>() >= max || count.get(owner).is_some_and(|own| *own >= share) {
             return None;
@@ -243,7 +243,7 @@ impl RunningGateways {
     }
 
     /// Number of the owner's gateways.
-    fn of(&self, owner: &OperatorId) -> usize {
+    fn of(&self, owner: &Owner) -> usize {
         self.count.lock().get(owner).copied().unwrap_or_default()
     }
 
