@@ -2,8 +2,8 @@
 
 Usage: mcp_serve.py COUNTERSIGN NODE_MODULES
 
-COUNTERSIGN is the binary; NODE_MODULES holds @modelcontextprotocol/server-everything. The clients are the package `mcp`, and
-plain requests. Prints one line a check and ends with a count.
+COUNTERSIGN is the binary; NODE_MODULES holds @modelcontextprotocol/server-everything and inspector. The clients are the package
+`mcp`, the Inspector, and plain requests. Prints one line a check and ends with a count.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ import httpx2
 from checks import check, told
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from peers import GOAL, countersign, dump, record, refusal, server, set_up
+from peers import MODULES, countersign, dump, refusal, server, set_up
 
 TOKENS = {name: f"{name}-{'0123456789abcdef' * 2}" for name in ("ada", "bob")}
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
@@ -92,6 +92,20 @@ async def client(url, mode, name="ada", **options):
             yield one
 
 
+def inspector(url, mode):
+    """The Inspector, whose client is the TypeScript SDK."""
+    def asks(*args):
+        done = subprocess.run([MODULES / ".bin" / "mcp-inspector", "--cli", url, "--transport", "http", "--protocol-era", mode,
+                               "--header", f"Authorization: Bearer {TOKENS['ada']}", *args], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "PATH": f"{MODULES / '.bin'}:{os.environ['PATH']}"})
+        return json.loads(done.stdout) if done.returncode == 0 else done.stderr
+
+    listed = asks("--method", "tools/list")
+    check(f"http: Inspector {mode} lists", sorted(tool["name"] for tool in listed["tools"]) == ["ask", "plain"], listed)
+    called = asks("--method", "tools/call", "--tool-name", "plain")
+    check(f"http: Inspector {mode} calls", called["content"][0]["text"] == "done", called)
+
+
 async def eras(folder):
     """A stock client in each of its modes, in front of a server of either era."""
     free, asked = {"impact": "read", "approval": "not_required"}, {"impact": "write", "approval": "required"}
@@ -121,6 +135,9 @@ async def eras(folder):
                     check(f"{what} runs an approved call", getattr(done, "code", done) == -32603, done)
                     again = await one.call_tool("ask", {})
                     check(f"{what} is refused again", refusal(again) == "APPROVAL_REQUIRED", dump(again))
+            if era == "both":
+                for mode in ("legacy", "modern", "auto"):
+                    inspector(url, mode)
         sessions = {line["session"]: line.get("principal") for line in all_records(place) if line["type"] == "session" and "principal" in line}
         check(f"http: {era}: the principal is the caller", set(sessions.values()) == {"ada", "bob"}, sessions)
         done = subprocess.run([COUNTERSIGN, "audit", "verify", place / "log", "--key", place / "log.vkey"], capture_output=True, text=True)

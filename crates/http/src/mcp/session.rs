@@ -204,10 +204,12 @@ impl McpSession {
         self.responses.lock().has_ended
     }
 
-    /// Returns whether no request waits and no stream is open.
+    /// Returns whether no request waits and no stream is open. A session whose first request is yet to come is not idle.
     pub(crate) fn is_idle(&self) -> bool {
         let responses = self.responses.lock();
-        responses.open.is_empty() && !responses.listener.as_ref().is_some_and(ResponseSender::is_open)
+        responses.last > 0
+            && responses.open.is_empty()
+            && !responses.listener.as_ref().is_some_and(ResponseSender::is_open)
     }
 
     /// Time since the last request.
