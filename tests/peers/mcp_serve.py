@@ -230,6 +230,62 @@ def rules(folder):
     check("http: so are the refused messages", {"JSON_SYNTAX", "BATCH"} & set(refused) != set(), refused)
 
 
+def events(answer, most=1_000):
+    """Reads events as pairs of id and message, until the stream ends."""
+    found, id = [], None
+    for line in answer:
+        name, _, value = line.decode().rstrip("\n").partition(": ")
+        if name == "id":
+            id = value
+        elif name == "data":
+            message = json.loads(value) if value else None
+            if message and message.get("method") == "notifications/tools/list_changed":
+                continue
+            found.append((id, message))
+            if len(found) == most:
+                break
+    return found
+
+
+def resumed(url):
+    """A stream of the handshake era that breaks off goes on."""
+    session = post(url, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})[1]["Mcp-Session-Id"]
+    post(url, {"jsonrpc": "2.0", "method": "notifications/initialized"}, Mcp_Session_Id=session)
+    host, path = url.removeprefix("http://").split("/", 1)
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+               "Authorization": f"Bearer {TOKENS['ada']}", "Mcp-Session-Id": session}
+
+    def stream(method, body=None, **more):
+        connection = HTTPConnection(host, timeout=30)
+        connection.request(method, "/" + path, body, headers | more)
+        return connection, connection.getresponse()
+
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "trigger-long-running-operation", "arguments": {"duration": 3, "steps": 3}, "_meta": {"progressToken": "p"}}}
+    connection, answer = stream("POST", json.dumps(call))
+    (first, progress), = events(answer, 1)
+    check("http: an event of the handshake era has an id", first and progress["params"]["progress"] == 1, (first, progress))
+    connection.sock.close()
+    answer.close()
+    rest = events(stream("GET", **{"Last-Event-ID": first})[1])
+    got = [message["params"]["progress"] if "params" in message else message["id"] for _, message in rest]
+    check("http: a broken stream goes on behind its last event", got == [2, 3, 2] and "result" in rest[-1][1], rest)
+    again = events(stream("GET", **{"Last-Event-ID": rest[0][0]})[1])
+    check("http: it can be resumed once it has ended", [id for id, _ in again] == [id for id, _ in rest[1:]], again)
+    for wrong in ("x", "99-1", "1"):
+        status = stream("GET", **{"Last-Event-ID": wrong})[1].status
+        check(f"http: the unknown event {wrong} is 400", status == 400, status)
+    slow = {**call, "id": 3, "params": {**call["params"], "arguments": {"duration": 8, "steps": 1}, "_meta": {}}}
+    connection, answer = stream("POST", json.dumps(slow))
+    (first, nothing), = events(answer, 1)
+    check("http: a stream begins with an event without data", first and nothing is None, (first, nothing))
+    connection.sock.close()
+    answer.close()
+    time.sleep(5)
+    rest = events(stream("GET", **{"Last-Event-ID": first})[1])
+    check("http: an answer that came meanwhile is kept", [message.get("id") for _, message in rest] == [3], rest)
+
+
 async def streams(folder):
     """Progress, cancellation, and the server's own messages."""
     free = {"impact": "read", "approval": "not_required"}
@@ -270,6 +326,7 @@ async def streams(folder):
             await asyncio.sleep(0.2)
             unknown = sum(line.get("outcome") == "unknown" for line in all_records(folder))
         check("http: leaving cancels the call", unknown == 1, unknown)
+        resumed(url)
         children = subprocess.run(["pgrep", "-P", str(gateway.pid)], capture_output=True, text=True).stdout.split()
     left = [child for child in children if Path(f"/proc/{child}").exists()]
     check("http: no server is left", children and not left, (children, left))

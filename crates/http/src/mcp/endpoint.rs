@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use crate::access::{Caller, Callers, bearer_token};
 use crate::body::collect_message;
 use crate::connection::Entrance;
-use crate::mcp::lines::{ResponseEvents, ResponseLine, ResponseLines};
+use crate::mcp::lines::{EventId, ResponseEvents, ResponseLine, ResponseLines};
 use crate::mcp::oauth::{METADATA, Oauth};
 use crate::mcp::session::{McpSession, PostPlace};
 use crate::mcp::sessions::{FULL, McpSessions};
@@ -40,6 +40,7 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// State that all requests share.
@@ -216,7 +217,15 @@ impl McpEndpoint {
             return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, "ACCEPT_MISSING", text));
         }
         let (_, session) = self.session(caller, headers)?;
-        let lines = session.listen().ok_or_else(unknown)?;
+        let lines = match headers.contains_key(LAST_EVENT) {
+            false => session.listen().ok_or_else(unknown)?,
+            true => {
+                let last = single(headers, &LAST_EVENT).and_then(EventId::read);
+                let text = "this event is not known any more";
+                last.and_then(|last| session.resume(last))
+                    .ok_or_else(|| Problem::bad("EVENT_UNKNOWN", text))?
+            }
+        };
         Ok(stream(ResponseEvents::new(None, lines, ())))
     }
 
@@ -284,7 +293,7 @@ fn respond(
     is_stateless: bool,
 ) -> Response {
     match first {
-        Some(ResponseLine { text, answers: Some(status) }) => {
+        Some(ResponseLine { text, answers: Some(status), .. }) => {
             // In the handshake era the transport has worked.
             let status = StatusCode::from_u16(status).ok().filter(|_| is_stateless);
             let mut response = Response::new(Body::from(text));
@@ -294,6 +303,7 @@ fn respond(
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             response
         }
+        None => stream(ResponseEvents::new(place.begin_stream(), lines, place)),
         first => stream(ResponseEvents::new(first, lines, place)),
     }
 }

@@ -22,8 +22,25 @@ const BEAT: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) struct ResponseLine {
     pub(crate) text: Vec<u8>,
+    /// Id of the event, if the stream can be resumed behind it.
+    pub(crate) event: Option<EventId>,
     /// HTTP status, if it is the answer, with which the response ends.
     pub(crate) answers: Option<u16>,
+}
+
+/// Id of an event: its stream, and its number in the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventId {
+    pub(crate) stream: u64,
+    pub(crate) number: u64,
+}
+
+impl EventId {
+    /// Reads the id that a client states (`Last-Event-ID`).
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (stream, number) = text.split_once('-')?;
+        Some(Self { stream: stream.parse().ok()?, number: number.parse().ok()? })
+    }
 }
 
 /// Sends lines to one response.
@@ -104,7 +121,7 @@ impl<G: Unpin> Body for ResponseEvents<G> {
         };
         let frame = |bytes: Bytes| Poll::Ready(Some(Ok(Frame::data(bytes))));
         match next {
-            Poll::Ready(Some(line)) => frame(event(&line.text)),
+            Poll::Ready(Some(line)) => frame(event(&line)),
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
                 ready!(self.beat.poll_tick(cx));
@@ -114,9 +131,12 @@ impl<G: Unpin> Body for ResponseEvents<G> {
     }
 }
 
-/// A line has no line feed, so it is one field.
-fn event(line: &[u8]) -> Bytes {
-    [b"event: message\ndata: ", line, b"\n\n"].concat().into()
+/// A line has no line feed, so it is one field. An empty one only tells the client its event's id.
+fn event(line: &ResponseLine) -> Bytes {
+    let id =
+        line.event.map_or_else(String::new, |EventId { stream, number }| format!("id: {stream}-{number}\n"));
+    let kind = if line.text.is_empty() { "" } else { "event: message\n" };
+    [id.as_bytes(), kind.as_bytes(), b"data: ", &line.text, b"\n\n"].concat().into()
 }
 
 /// Lines of posts, as the input of a gateway.
@@ -182,7 +202,7 @@ impl<F: FnMut(Vec<u8>) -> bool> Write for ReturnedLines<F> {
 mod tests {
     use std::io::{Read as _, Write as _};
 
-    use super::{PostedLines, ROOM, ResponseLine, ReturnedLines, response_lines};
+    use super::{EventId, PostedLines, ROOM, ResponseLine, ReturnedLines, event, response_lines};
 
     #[test]
     fn output_of_a_gateway_is_cut_at_line_feeds() {
@@ -208,9 +228,22 @@ mod tests {
     }
 
     #[test]
+    fn an_event_is_one_field_with_the_id_to_resume_behind() {
+        let line = |text: &str, event| ResponseLine { text: text.into(), event, answers: None };
+        let id = EventId { stream: 3, number: 14 };
+        assert_eq!(event(&line("{}", Some(id))), "id: 3-14\nevent: message\ndata: {}\n\n");
+        assert_eq!(event(&line("", Some(id))), "id: 3-14\ndata: \n\n");
+        assert_eq!(event(&line("{}", None)), "event: message\ndata: {}\n\n");
+        assert_eq!(EventId::read("3-14"), Some(id));
+        for wrong in ["", "3", "-", "3-", "3-x", "3-14-1", "3--1", "99999999999999999999-1"] {
+            assert_eq!(EventId::read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_response_that_no_one_reads_gets_no_more_lines() {
         let (sender, lines) = response_lines();
-        let line = || ResponseLine { text: vec![b'x'; ROOM], answers: None };
+        let line = || ResponseLine { text: vec![b'x'; ROOM], event: None, answers: None };
         assert!(sender.send(line()) && sender.send(line()));
         assert!(!sender.send(line()), "16 MiB wait");
         drop(lines);
