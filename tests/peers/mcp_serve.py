@@ -341,20 +341,20 @@ async def crowds(folder):
         return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text()).group(1)) // 1024
 
     async def p99(one, calls=300):
-        """Calls in turn, each of which has to be answered."""
-        times = []
+        """Calls in turn. Returns the 99th percentile of the times in milliseconds, and whether each call was answered."""
+        times, answered = [], 0
         for _ in range(calls):
             begin = time.perf_counter()
             done = await one.call_tool("plain", {})
             times.append(time.perf_counter() - begin)
-            assert done.content[0].text == "done", dump(done)
-        return sorted(times)[calls * 99 // 100] * 1e3
+            answered += done.content[0].text == "done"
+        return sorted(times)[calls * 99 // 100] * 1e3, answered == calls
 
     with served(folder, "asking", command, {"plain": free}) as (url, gateway):
         host, port = re.match(r"http://([^:]+):(\d+)", url).groups()
         async with client(url, "2026-07-28", "bob") as one:
             await p99(one)
-            alone, before = await p99(one), size(gateway.pid)
+            (alone, _), before = await p99(one), size(gateway.pid)
             slow = []
             for n in range(1_000):
                 reader, writer = await asyncio.open_connection(host, port)
@@ -364,9 +364,9 @@ async def crowds(folder):
                     writer.write(f"Authorization: Bearer {TOKENS['ada']}\r\nContent-Type: application/json\r\n"
                                  "Accept: application/json, text/event-stream\r\nContent-Length: 60000\r\n\r\n{".encode())
                 slow.append((reader, writer))
-            beside, held = await p99(one), size(gateway.pid)
+            (beside, is_served), held = await p99(one), size(gateway.pid)
             check("http: 1,000 slow connections take little memory", held - before < 64, (before, held))
-            check("http: a good client is served beside them", True)
+            check("http: a good client is served beside them", is_served)
             print(f"      its p99: {alone:.1f} ms alone, {beside:.1f} ms beside them")
             ends = await asyncio.wait_for(asyncio.gather(*(reader.read() for reader, _ in slow), return_exceptions=True), 40)
             check("http: each slow connection is closed", len(ends) == 1_000, len(ends))
@@ -377,8 +377,8 @@ async def crowds(folder):
             opened = await asyncio.gather(*(asyncio.to_thread(post, url, begin) for _ in range(100)))
             codes = [status for status, _, _ in opened]
             check("http: abandoned sessions are opened or refused", set(codes) <= {200, 503} and 200 in codes, codes)
-            beside, held = await p99(one), size(gateway.pid)
-            check("http: a good client is served after them", True)
+            (beside, is_served), held = await p99(one), size(gateway.pid)
+            check("http: a good client is served after them", is_served)
             print(f"      its p99: {alone:.1f} ms alone, {beside:.1f} ms after them")
             check("http: abandoned sessions take little memory", held - before < 64, (before, held))
             children = subprocess.run(["pgrep", "-P", str(gateway.pid)], capture_output=True, text=True).stdout.split()

@@ -82,10 +82,7 @@ impl TokenFault {
     const ALGORITHM: Self = Self("TOKEN_ALGORITHM", "the token's algorithm does not count");
     const OTHER_ALGORITHM: Self = Self("TOKEN_ALGORITHM", "the token's algorithm is not that of its key");
 
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "a token with any other error is none that can be read"
-    )]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other error means an unreadable token")]
     const fn of(kind: &ErrorKind) -> Self {
         match kind {
             ErrorKind::ExpiredSignature => Self("TOKEN_EXPIRED", "the token has expired"),
