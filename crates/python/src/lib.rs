@@ -27,8 +27,6 @@ mod _native {
     #[pymodule_export]
     use crate::open::{PyApprovals, PyCountersign, PyLog, PyProposals};
     #[pymodule_export]
-    use crate::prepared::PyPrepared;
-    #[pymodule_export]
     use crate::request::PyApprovalRequest;
     #[pymodule_export]
     use crate::testing::testing_gate;
