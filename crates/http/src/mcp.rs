@@ -19,7 +19,6 @@ use countersign_host::interrupt::{DRAIN, Interrupt};
 use countersign_host::report::Reporter;
 use countersign_host::serve_part::ServePart;
 use countersign_host::time::Span;
-use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -30,8 +29,10 @@ use self::sessions::McpSessions;
 use crate::access::Callers;
 use crate::connection::{Reception, TlsCallers};
 use crate::origin::HostNames;
-use crate::service::{IDLE, LOOK, SESSIONS, bind, connection_limit, require_callers};
-use crate::slots::{Slots, THREADS};
+use crate::service::{
+    IDLE, LOOK, SESSIONS, bind, connection_limit, require_callers, runtime, runtime_failed,
+};
+use crate::slots::Slots;
 use crate::table::Connections;
 use crate::tls::{Tls, Uncertified};
 
@@ -96,19 +97,9 @@ impl McpService {
     /// # Errors
     /// A runtime or a listener that the system does not provide.
     pub fn run(self, interrupt: &Interrupt) -> Result<(), HostError> {
-        let failed = |error: std::io::Error| HostError::new("SERVE_RUNTIME", error.to_string());
-        let (end, stop) = watch::channel(false);
-        interrupt.on_signal(move || {
-            let _ = end.send(true);
-        });
-        let runtime = Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(THREADS)
-            .build()
-            .map_err(failed)?;
+        let (runtime, stop) = runtime(interrupt)?;
         let endpoint = Arc::clone(&self.endpoint);
-        let served = runtime.block_on(self.serve(stop)).map_err(failed);
+        let served = runtime.block_on(self.serve(stop)).map_err(runtime_failed);
         runtime.shutdown_timeout(DRAIN);
         endpoint.sessions.close(DRAIN);
         served

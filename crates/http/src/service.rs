@@ -15,7 +15,7 @@ use countersign_host::interrupt::{DRAIN, Interrupt};
 use countersign_host::report::Reporter;
 use countersign_host::serve_part::ServePart;
 use countersign_host::time::Span;
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
@@ -157,19 +157,9 @@ impl Service {
     /// # Errors
     /// A runtime or a listener that the system does not provide.
     pub fn run(self, interrupt: &Interrupt) -> Result<(), HostError> {
-        let failed = |error: std::io::Error| HostError::new("SERVE_RUNTIME", error.to_string());
-        let (end, stop) = watch::channel(false);
-        interrupt.on_signal(move || {
-            let _ = end.send(true);
-        });
-        let runtime = Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(THREADS)
-            .build()
-            .map_err(failed)?;
+        let (runtime, stop) = runtime(interrupt)?;
         let app = Arc::clone(&self.app);
-        let served = runtime.block_on(self.serve(stop)).map_err(failed);
+        let served = runtime.block_on(self.serve(stop)).map_err(runtime_failed);
         // A request that is still decided ends before its session does.
         runtime.shutdown_timeout(DRAIN);
         app.sessions.close();
@@ -220,6 +210,22 @@ impl Service {
         let _ = timeout(DRAIN, connections.wait_closed()).await;
         Ok(())
     }
+}
+
+/// Returns a runtime for one service, and the sign that a signal has come.
+pub(crate) fn runtime(interrupt: &Interrupt) -> Result<(Runtime, watch::Receiver<bool>), HostError> {
+    let (end, stop) = watch::channel(false);
+    interrupt.on_signal(move || {
+        let _ = end.send(true);
+    });
+    let mut builder = Builder::new_current_thread();
+    let built = builder.enable_io().enable_time().max_blocking_threads(THREADS).build();
+    Ok((built.map_err(runtime_failed)?, stop))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it maps an error")]
+pub(crate) fn runtime_failed(error: std::io::Error) -> HostError {
+    HostError::new("SERVE_RUNTIME", error.to_string())
 }
 
 /// Refuses an address on which no one could call, or on which credentials would travel in clear text.
