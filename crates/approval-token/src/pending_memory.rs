@@ -94,7 +94,7 @@ struct Item {
     attested: Option<AttestedProposal>,
     /// Expiry of the question; once approved, of its token; once attested where that is all, of the attestation.
     open_until: Timestamp,
-    /// Whether its session had ended at the last request.
+    /// Whether it lacked an answer at the last request, and its session had ended.
     is_withdrawn: bool,
 }
 
@@ -103,15 +103,19 @@ impl Item {
         matches!(self.state, PendingState::Denied | PendingState::Used)
     }
 
+    fn is_valid(&self, now: Timestamp) -> bool {
+        !self.is_decided() && now < self.open_until
+    }
+
     fn is_open(&self, now: Timestamp) -> bool {
-        !self.is_decided() && !self.is_withdrawn && now < self.open_until
+        self.is_valid(now) && !self.is_withdrawn
     }
 
     /// Returns `true` if an answer is missing.
     fn is_waiting(&self, now: Timestamp) -> bool {
         let lacks_approval = self.pending.needs_approval() && matches!(self.state, PendingState::Waiting);
         let lacks_evidence = self.pending.evidence().is_some() && self.attested.is_none();
-        !self.is_decided() && (lacks_approval || lacks_evidence) && now < self.open_until
+        self.is_valid(now) && (lacks_approval || lacks_evidence)
     }
 
     /// Returns `true` if an attestation is all that the question asks for, and was given.
@@ -189,7 +193,8 @@ impl PendingApprovals for MemoryPendingApprovals {
         }
         // Withdrawn questions are closed and take no room.
         for item in entries.values_mut().filter(|item| matches!(item.state, PendingState::Waiting)) {
-            item.is_withdrawn = sessions.get(&item.asker).is_some_and(|session| session.has_ended(now));
+            let has_ended = sessions.get(&item.asker).is_some_and(|session| session.has_ended(now));
+            item.is_withdrawn = has_ended && !item.is_attested_alone();
         }
         denied.retain(|denial| now < denial.until);
         if denied.iter().any(|denial| denial.act == act) {
@@ -397,8 +402,8 @@ impl PendingApprovals for MemoryPendingApprovals {
     ) -> Result<Option<(CallId, AttestedProposal)>, PendingError> {
         let act = act.act();
         let kept = self.kept.lock();
-        let mut open = kept.entries.values().filter(|item| item.act == act && item.is_open(now));
-        Ok(open.find_map(|item| {
+        let mut valid = kept.entries.values().filter(|item| item.act == act && item.is_valid(now));
+        Ok(valid.find_map(|item| {
             let attested = item.attested.clone().filter(|attested| now < attested.expires())?;
             Some((item.pending.id().clone(), attested))
         }))

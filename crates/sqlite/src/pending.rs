@@ -42,6 +42,11 @@ pub(crate) const LACKS: &str = "((state = 'waiting' AND NOT EXISTS (SELECT 1 FRO
      OR (state = 'approved' AND EXISTS (SELECT 1 FROM evidence \
      WHERE evidence.call_id = pending.call_id AND answer IS NULL)))";
 
+/// SQL condition for questions that lack an answer, of a session that has ended.
+fn withdrawn() -> String {
+    format!("(state = 'waiting' AND {LACKS} AND {ENDED})")
+}
+
 /// Returns the latest sign of life with which a session counts as ended at `now`.
 pub(crate) fn silent(now: Timestamp) -> i64 {
     sql_time(now).saturating_sub(i64::try_from(SESSION_SILENCE.as_millis()).unwrap_or(i64::MAX))
@@ -354,7 +359,8 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> QueryResult<CallI
         .query_row(
             &format!(
                 "SELECT call_id FROM pending WHERE act = :act AND open_until > :now \
-                 AND (state = 'approved' OR (state = 'waiting' AND NOT {ENDED})) ORDER BY number LIMIT 1"
+                 AND state IN ('waiting', 'approved') AND NOT {withdrawn} ORDER BY number LIMIT 1",
+                withdrawn = withdrawn()
             ),
             named_params! {":act": act.as_bytes(), ":now": now, ":silent": silent},
             |row| row.get(0),
@@ -374,8 +380,9 @@ fn request(tx: &Transaction<'_>, pending: &PendingApproval) -> QueryResult<CallI
     tx.execute(
         &format!(
             "DELETE FROM pending WHERE number IN (SELECT number FROM pending \
-             WHERE state NOT IN ('waiting', 'approved') OR open_until <= :now OR (state = 'waiting' AND {ENDED}) \
-             ORDER BY number DESC LIMIT -1 OFFSET :kept)"
+             WHERE state NOT IN ('waiting', 'approved') OR open_until <= :now OR {withdrawn} \
+             ORDER BY number DESC LIMIT -1 OFFSET :kept)",
+            withdrawn = withdrawn()
         ),
         named_params! {":now": now, ":silent": silent, ":kept": MAX_CLOSED},
     )?;
@@ -510,7 +517,8 @@ fn has_room(
         &format!(
             "SELECT count(*), coalesce(sum(size), 0), count(*) FILTER (WHERE asker = :asker AND {LACKS}), \
              coalesce(sum(size) FILTER (WHERE asker = :asker AND {LACKS}), 0) FROM pending \
-             WHERE (state = 'approved' OR (state = 'waiting' AND NOT {ENDED})) AND open_until > :now"
+             WHERE state IN ('waiting', 'approved') AND NOT {withdrawn} AND open_until > :now",
+            withdrawn = withdrawn()
         ),
         named_params! {":now": now, ":asker": asker.as_bytes(), ":silent": silent},
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),

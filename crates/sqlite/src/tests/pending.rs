@@ -806,6 +806,25 @@ proptest! {
 }
 
 #[test]
+fn attestation_outlives_the_session_of_its_question() {
+    let (_folder, sqlite) = store();
+    let memory = MemoryPendingApprovals::new();
+    let stores: [&dyn PendingApprovals; 2] = [&sqlite, &memory];
+    for store in stores {
+        let asked = |call| wanting(in_session(call, 3, "s1", 0, 90), false, 0);
+        store.note_alive(&session_1(), SessionKind::Single, at(0)).unwrap();
+        store.request(&asked("c1")).unwrap();
+        store.attest(&id("c1"), &attested(80), at(1)).unwrap();
+        store.end_session(&session_1()).unwrap();
+        let find = || store.find_attested(asked("any").binding(), at(2)).unwrap().map(|(id, _)| id);
+        assert_eq!(find(), Some(id("c1")));
+        store.request(&waiting("c2", 0, 2, 90)).unwrap();
+        assert_eq!(find(), Some(id("c1")), "a request of another call changes nothing");
+        assert_eq!(store.request(&asked("c3")).unwrap(), id("c1"));
+    }
+}
+
+#[test]
 fn edited_arguments_are_kept_with_their_token() {
     let (_folder, sqlite) = store();
     let memory = MemoryPendingApprovals::new();
