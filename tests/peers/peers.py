@@ -50,7 +50,8 @@ def set_up(folder, name, command, rules):
     countersign(folder, "keys", "generate", "--kind", "log", "--origin", "peers.example/log", "--out", "log.key",
                 "--public-out", "log.vkey")
     countersign(folder, "keys", "trust", "--threshold", "1", "--out", "root.json", "op.pub")
-    draft = json.loads(countersign(folder, "mcp", "inspect", "--name", name, "--", *command))
+    source = command if command[0] == "--url" else ["--", *command]
+    draft = json.loads(countersign(folder, "mcp", "inspect", "--name", name, *source))
     tools = [dict(tool, **rules[tool["name"]]) for tool in draft["tools"] if tool["name"] in rules]
     draft["tools"] = tools
     draft["agents"] = [{

@@ -2,13 +2,14 @@
 
 use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{AgentId, Millis, OperatorId, ServerName, ToolName};
-use countersign_host::server::Server;
+use countersign_host::interrupt::Interrupt;
 use countersign_mcp::SUBMIT_PLAN;
 use countersign_registry::{FORMAT, ListedTool, RegistryDraft, ServerEntry, ToolTier, definition_digest};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, one_line};
+use crate::mcp_server::McpServer;
 use crate::output::{internal, note};
 
 /// Names under which a server's tools are drafted.
@@ -31,8 +32,8 @@ pub(crate) fn tier_of(name: &str, listed: &ListedTool) -> ToolTier {
 
 impl Drafting {
     /// Lists the server's tools, ends it, and returns the draft. Tools that a registry cannot contain are reported.
-    pub(crate) fn draft_of(&self, mut server: Server) -> Result<Value, Failure> {
-        let mut client = server.client(self.wait)?;
+    pub(crate) fn draft_of(&self, mut server: McpServer, interrupt: &Interrupt) -> Result<Value, Failure> {
+        let mut client = server.client(self.wait, interrupt)?;
         let hello = client.initialize_to_list()?;
         let pages = client.list_settled_tools()?;
         drop(client);

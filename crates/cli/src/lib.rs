@@ -13,6 +13,7 @@ mod drafting;
 mod failure;
 mod files;
 mod look;
+mod mcp_server;
 mod minting;
 mod output;
 mod record_args;

@@ -20,6 +20,7 @@ use crate::observe_part::ObservePart;
 use crate::plans::{Around, PlanPart};
 use crate::proposals::ProposalPlan;
 use crate::record::{PreparedRecord, RecordPart, RecordPlan};
+use crate::remote_part::RemotePart;
 use crate::report::Reporter;
 use crate::serve_part::ServePart;
 use crate::sign_command::SignCommand;
@@ -210,6 +211,10 @@ pub enum Announce {
 pub struct ServerPart {
     /// The server's name in the registry.
     pub name: ServerName,
+    /// URL of a remote server, in place of a command that starts one.
+    pub url: Option<String>,
+    /// Credential and connections of a remote server.
+    pub remote: Option<RemotePart>,
     /// Further methods of the client that may pass.
     #[serde(default)]
     pub methods: Vec<String>,
@@ -356,6 +361,7 @@ impl ConfigFile {
         }
         paths.extend(export::paths(&mut config.metrics));
         paths.extend(config.serve.paths());
+        paths.extend(config.server.remote.iter_mut().flat_map(RemotePart::paths));
         #[cfg(feature = "http")]
         paths.extend(config.notify.iter_mut().flat_map(|part| part.paths()));
         for path in paths {

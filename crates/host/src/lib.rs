@@ -41,6 +41,7 @@ pub mod random;
 pub mod receipt;
 pub mod record;
 pub mod recorded;
+pub mod remote_part;
 pub mod report;
 pub mod serve_part;
 pub mod server;

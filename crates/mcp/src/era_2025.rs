@@ -43,6 +43,7 @@ const NOTIFICATIONS: &str = "notifications/";
 pub(crate) const CALL: &str = "tools/call";
 const LIST_TOOLS: &str = "tools/list";
 pub(crate) const INITIALIZE: &str = "initialize";
+pub(crate) const INITIALIZED: &str = "notifications/initialized";
 const ELICIT: &str = "elicitation/create";
 /// Schema of the form that asks for an approval. The reason has the longest length of a [`DenialReason`].
 ///
@@ -60,7 +61,7 @@ const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 /// Requests of the client that pass unchanged, besides those that are handled by name.
 const CLIENT_REQUESTS: [&str; 2] = ["ping", "logging/setLevel"];
 const CLIENT_NOTIFICATIONS: [&str; 3] =
-    ["notifications/initialized", "notifications/progress", "notifications/roots/list_changed"];
+    [INITIALIZED, "notifications/progress", "notifications/roots/list_changed"];
 const SERVER_REQUESTS: [&str; 2] = ["ping", "roots/list"];
 const SERVER_NOTIFICATIONS: [&str; 5] = [
     "notifications/message",

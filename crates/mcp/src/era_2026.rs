@@ -9,13 +9,13 @@ use countersign_canonical_json::{Kind, ValueRef};
 use crate::compose::Object;
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2025::{INITIALIZE, VERSIONS};
-use crate::fault::{Fault, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
+use crate::fault::{Fault, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
 use crate::message::{RpcId, result_line};
 
 /// The revision of this era.
 pub const REVISION: &str = "2026-07-28";
 pub(crate) const DISCOVER: &str = "server/discover";
-const LISTEN: &str = "subscriptions/listen";
+pub(crate) const LISTEN: &str = "subscriptions/listen";
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 const INITIALIZED: &str = "notifications/initialized";
 /// Methods of the handshake era that this one removed.
@@ -131,7 +131,9 @@ pub(crate) fn is_of_handshake(method: &str) -> bool {
 pub(crate) fn may_be_modern(error: ValueRef<'_>) -> bool {
     let code = error.get("code").and_then(ValueRef::as_i64);
     code.is_some_and(|code| {
-        [METHOD_NOT_FOUND, INVALID_PARAMS, UNSUPPORTED_VERSION].map(i64::from).contains(&code)
+        [METHOD_NOT_FOUND, INVALID_PARAMS, UNSUPPORTED_VERSION, HEADER_MISMATCH]
+            .map(i64::from)
+            .contains(&code)
     })
 }
 

@@ -24,6 +24,10 @@ pub(crate) enum Fault {
     /// A request came without an id.
     NoId,
     ServerEnded,
+    /// The request was not sent: the server at its URL cannot be reached.
+    ServerUnreachable,
+    /// The server at its URL got the request, and its answer is lost.
+    ServerNoAnswer,
     /// The gateway was stopped from outside.
     GatewayStopped,
     ServerAnswer,
@@ -80,7 +84,7 @@ const INTERNAL_ERROR: i32 = -32603;
 /// MCP 2026-07-28, `UnsupportedProtocolVersionError`.
 pub(crate) const UNSUPPORTED_VERSION: i32 = -32022;
 /// MCP 2026-07-28, `HeaderMismatch`.
-const HEADER_MISMATCH: i32 = -32020;
+pub(crate) const HEADER_MISMATCH: i32 = -32020;
 /// Outside of the range that JSON-RPC reserves (-32768 to -32000), in which MCP has codes of its own.
 const TOO_MANY_REQUESTS: i32 = 429;
 
@@ -102,6 +106,8 @@ impl Fault {
         Self::UnexpectedAnswer,
         Self::NoId,
         Self::ServerEnded,
+        Self::ServerUnreachable,
+        Self::ServerNoAnswer,
         Self::GatewayStopped,
         Self::InstructionsUnpinned,
         Self::InstructionsChanged,
@@ -187,6 +193,14 @@ impl Fault {
             }
             Self::NoId => ("REQUEST_WITHOUT_ID", INVALID_REQUEST, "the method takes an id"),
             Self::ServerEnded => ("SERVER_ENDED", INTERNAL_ERROR, "the server ended"),
+            Self::ServerUnreachable => (
+                "SERVER_UNREACHABLE",
+                INTERNAL_ERROR,
+                "the server could not be reached; the request was not sent",
+            ),
+            Self::ServerNoAnswer => {
+                ("SERVER_NO_ANSWER", INTERNAL_ERROR, "the server gave no answer; the request may have run")
+            }
             Self::GatewayStopped => ("GATEWAY_STOPPED", INTERNAL_ERROR, "the gateway is ending"),
             Self::ServerAnswer => {
                 ("SERVER_ANSWER", INTERNAL_ERROR, "the server's answer could not be passed on")

@@ -50,6 +50,16 @@ pub(crate) fn read_server(link: &Link, stream: impl Read) {
     }
 }
 
+/// Answers a request that the server will not answer.
+pub(crate) fn lost(link: &Link, id: &RpcId, fault: Fault) {
+    let answered = link.asked.lock().answer(id);
+    if let Answered::Open(request) = answered {
+        link.record(Direction::ToClient, None, fault);
+        give_up(link, request, fault);
+        link.settled();
+    }
+}
+
 /// Answers a request whose answer cannot be forwarded. A call that is dropped here is recorded as unknown.
 fn give_up(link: &Link, request: Request<RequestPurpose>, fault: Fault) {
     let Request { client, what } = request;

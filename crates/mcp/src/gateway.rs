@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use countersign_approval_token::{PendingApproval, PendingApprovals};
 use countersign_audit_log::{AuditSink, EndReason};
+use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_committed_plan::{Plan, PlanRoot};
 use countersign_core::{CallId, Clock, Timestamp};
 use countersign_registry::SessionContract;
@@ -14,10 +15,12 @@ use parking_lot::Mutex;
 use crate::answers::watch_answers;
 use crate::calls::{decide_calls, decide_unlisted};
 use crate::error::{CallIdError, GatewayError};
+use crate::fault::Fault;
 use crate::forms::ClientForms;
 use crate::from_client::read_client;
-use crate::from_server::read_server;
+use crate::from_server::{lost, read_server};
 use crate::link::{EndedBy, Link, LinkParts};
+use crate::message::RpcId;
 use crate::notice::GatewayNotice;
 use crate::plans::finish;
 use crate::recording::record_refusals;
@@ -39,6 +42,23 @@ pub struct Gateway {
 #[derive(Clone, Default)]
 pub struct GatewayStop {
     running: Arc<Mutex<GatewayState>>,
+}
+
+/// Reports to a [`Gateway`] which requests its server will not answer, for a transport that can lose one and keep the
+/// others. Clones report to the same gateway.
+#[derive(Clone)]
+pub struct LostRequests {
+    running: Arc<Mutex<GatewayState>>,
+}
+
+/// How a request was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostRequest {
+    /// It was not sent.
+    NotSent,
+    /// It was sent, and its answer is lost.
+    NoAnswer,
 }
 
 #[derive(Default)]
@@ -68,6 +88,31 @@ impl std::fmt::Debug for Gateway {
             .field("settings", &self.parts.settings)
             .field("gate", &self.parts.gate)
             .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for LostRequests {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LostRequests").finish_non_exhaustive()
+    }
+}
+
+impl LostRequests {
+    /// Answers the request with this id, as JSON, with an error. The outcome of a call becomes unknown.
+    pub fn report(&self, id: &str, how: LostRequest) {
+        let link = match &*self.running.lock() {
+            GatewayState::Now(link) => link.upgrade(),
+            GatewayState::NotYet | GatewayState::Stopped(_) => None,
+        };
+        let id = read(id.as_bytes(), Recipe::Rfc8785, &Limits::hard_caps());
+        let id = id.ok().and_then(|id| RpcId::read(id.value()));
+        if let Some((link, id)) = link.zip(id) {
+            let fault = match how {
+                LostRequest::NotSent => Fault::ServerUnreachable,
+                LostRequest::NoAnswer => Fault::ServerNoAnswer,
+            };
+            link.server_speaks(|| lost(&link, &id, fault));
+        }
     }
 }
 
@@ -187,6 +232,12 @@ impl Gateway {
     #[must_use]
     pub fn stop_handle(&self) -> GatewayStop {
         self.stop.clone()
+    }
+
+    /// Returns a handle that reports requests which the server will not answer.
+    #[must_use]
+    pub fn lost_requests(&self) -> LostRequests {
+        LostRequests { running: Arc::clone(&self.stop.running) }
     }
 
     /// Commits the session to a plan from its first call ([`ToolGate::start_plan`]). `approval` is a token for the whole plan.

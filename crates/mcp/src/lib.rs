@@ -65,11 +65,12 @@ mod tests;
 pub use era_2026::REVISION as STATELESS_REVISION;
 pub use error::{CallIdError, GatewayError, SettingsError};
 pub use forms::{ClientForms, FormAnswer};
-pub use gateway::{Gateway, GatewayEnd, GatewayStop};
+pub use gateway::{Gateway, GatewayEnd, GatewayStop, LostRequest, LostRequests};
 pub use notice::GatewayNotice;
 pub use proposing::PROPOSE;
 pub use settings::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint};
 pub use streamable_http::{
     HeaderParams, PostedHeaders, PostedMessage, ReturnPlace, ReturnedLine, UnreadablePost, cancel_line,
+    error_for,
 };
 pub use submission::{SUBMIT_PLAN, read_plan};

@@ -98,6 +98,12 @@ impl GatewaySettings {
         self.limits.client_line
     }
 
+    /// Returns the longest line of the server, in bytes.
+    #[must_use]
+    pub const fn longest_server_line(&self) -> usize {
+        self.limits.server_line
+    }
+
     /// Creates settings for one server: no further methods, default limits, and ten minutes to approve a call.
     #[must_use]
     pub const fn new(server: ServerName) -> Self {

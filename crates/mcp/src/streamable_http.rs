@@ -10,7 +10,7 @@ use countersign_canonical_json::{Canonical, Kind, Recipe, ValueRef, read};
 
 use crate::compose::Object;
 use crate::cut::{Edits, ValuePosition};
-use crate::era_2025::{self, CANCELLED, INITIALIZE};
+use crate::era_2025::{self, CANCELLED, INITIALIZE, INITIALIZED};
 use crate::era_2026;
 use crate::fault::{Fault, METHOD_NOT_FOUND};
 use crate::from_client::line_limits;
@@ -33,7 +33,7 @@ pub struct PostedMessage {
 }
 
 /// Headers of a post that repeat parts of its body.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostedHeaders<'a> {
     /// `MCP-Protocol-Version`.
@@ -128,6 +128,12 @@ impl PostedMessage {
         self.id.is_some() && self.method() == Some(INITIALIZE)
     }
 
+    /// Returns whether the message ends the handshake: the notification `notifications/initialized`.
+    #[must_use]
+    pub fn is_initialized(&self) -> bool {
+        self.id.is_none() && self.method() == Some(INITIALIZED)
+    }
+
     fn method(&self) -> Option<&str> {
         self.text.value().get("method").and_then(ValueRef::as_str)
     }
@@ -136,6 +142,12 @@ impl PostedMessage {
     #[must_use]
     pub fn lists_tools(&self) -> bool {
         self.id.is_some() && self.method() == Some("tools/list")
+    }
+
+    /// Returns whether the message opens a stream of notifications, which has no end of its own.
+    #[must_use]
+    pub fn subscribes(&self) -> bool {
+        self.id.is_some() && self.method() == Some(era_2026::LISTEN)
     }
 
     /// Returns the name of the tool that the message calls.
@@ -155,23 +167,43 @@ impl PostedMessage {
         if !era_2026::has_metadata(params) {
             return Err(error_line(self.id.as_ref(), Fault::BadParams));
         }
-        let (method, member) = (self.method(), |name| params?.get(name)?.as_str());
-        let name = match method {
-            Some("tools/call" | "prompts/get") => Some(member("name")),
-            Some("resources/read") => Some(member("uri")),
-            _ => None,
-        };
-        let version = era_2026::stated_version(params);
-        let wrong = if version != headers.version {
+        let own = self.headers();
+        let wrong = if own.version != headers.version {
             "MCP-Protocol-Version"
-        } else if method != headers.method {
+        } else if own.method != headers.method {
             "Mcp-Method"
-        } else if name.is_some_and(|name| name != headers.name) {
+        } else if self.has_name() && own.name != headers.name {
             "Mcp-Name"
         } else {
             return Ok(());
         };
         Err(self.mismatch(wrong))
+    }
+
+    /// Returns the values of the headers that repeat parts of the body, not encoded.
+    #[must_use]
+    pub fn headers(&self) -> PostedHeaders<'_> {
+        let params = self.text.value().get("params");
+        let member = if self.method() == Some("resources/read") { "uri" } else { "name" };
+        let name = params.filter(|_| self.has_name()).and_then(|params| params.get(member)?.as_str());
+        PostedHeaders { version: era_2026::stated_version(params), method: self.method(), name }
+    }
+
+    /// Returns whether its method takes the header `Mcp-Name`.
+    fn has_name(&self) -> bool {
+        matches!(self.method(), Some("tools/call" | "prompts/get" | "resources/read"))
+    }
+
+    /// Returns the headers that repeat arguments of the called tool: the name after `Mcp-Param-`, and the value, not encoded.
+    #[must_use]
+    pub fn param_headers<'p>(&self, params: &'p HeaderParams) -> Vec<(&'p str, String)> {
+        let args = self.text.value().get("params").and_then(|params| params.get("arguments"));
+        let stated = |param: &'p HeaderParam| {
+            let value = param.value(args)?;
+            let text = value.as_str().map_or_else(|| value.canonical_text(), ToOwned::to_owned);
+            Some((param.name.as_str(), text))
+        };
+        params.0.iter().filter_map(stated).collect()
     }
 
     /// Checks the headers that repeat arguments of the called tool. `header` returns the value of a header, decoded;
@@ -185,10 +217,9 @@ impl PostedMessage {
         header: impl Fn(&str) -> Option<Option<String>>,
     ) -> Result<(), String> {
         let args = self.text.value().get("params").and_then(|params| params.get("arguments"));
-        for HeaderParam { name, path } in &params.0 {
-            let value = path.iter().try_fold(args, |value, name| Some(value?.get(name)));
-            let value = value.flatten().filter(|value| value.kind() != Kind::Null);
-            let is_same = match (value, header(name)) {
+        for param in &params.0 {
+            let name = &param.name;
+            let is_same = match (param.value(args), header(name)) {
                 (None, None) => true,
                 (Some(value), Some(Some(header))) => states(value, &header),
                 (Some(_) | None, _) => false,
@@ -224,11 +255,33 @@ impl PostedMessage {
     }
 }
 
+/// Returns a body with a JSON-RPC error as the answer to the request with this id, as JSON; `None` for other bodies. A server
+/// that could not read a request, or did not look into it, leaves out its id.
+#[must_use]
+pub fn error_for(body: &[u8], id: &str) -> Option<Vec<u8>> {
+    let text = read(body, Recipe::Rfc8785, &countersign_canonical_json::Limits::hard_caps()).ok()?;
+    text.value().get("error").filter(|error| error.kind() == Kind::Object)?;
+    let (mut edits, place) = (Edits::new(body), ValuePosition::new(body));
+    match place.get("id") {
+        Some(value) => edits.replace(&value, id),
+        None => edits.add_member(&place, "id", id),
+    }
+    Some(edits.finish())
+}
+
 /// Returns the line by which a client whose response ended cancels its request.
 #[must_use]
 pub fn cancel_line(own: &str) -> Vec<u8> {
     let params = Object::new().string("requestId", own).finish();
     Object::new().string("jsonrpc", "2.0").string("method", CANCELLED).raw("params", &params).finish().into()
+}
+
+impl HeaderParam {
+    /// Returns the argument, unless it is missing or null.
+    fn value<'v>(&self, args: Option<ValueRef<'v>>) -> Option<ValueRef<'v>> {
+        let value = self.path.iter().try_fold(args, |value, name| Some(value?.get(name)));
+        value.flatten().filter(|value| value.kind() != Kind::Null)
+    }
 }
 
 impl HeaderParams {
@@ -259,6 +312,8 @@ fn states(value: ValueRef<'_>, header: &str) -> bool {
 pub struct ReturnedLine {
     line: Vec<u8>,
     place: ReturnPlace,
+    /// Id of the request that it answers, as JSON.
+    answers: Option<String>,
     /// Error code of an answer.
     error: Option<i64>,
     version: Option<String>,
@@ -284,14 +339,18 @@ impl ReturnedLine {
     pub fn read(line: Vec<u8>) -> Self {
         let text = read(&line, Recipe::Rfc8785, &countersign_canonical_json::Limits::hard_caps());
         let own = |value: Option<ValueRef<'_>>| value.and_then(ValueRef::as_str).map(ToOwned::to_owned);
-        let (mut error, mut version) = (None, None);
+        let (mut answers, mut error, mut version) = (None, None, None);
         let place = match text.as_ref().map(|text| (text.value(), Message::read(text.value()))) {
-            Ok((value, Ok(Message::Answer { id: RpcId::Text(id), body }))) => {
+            Ok((value, Ok(Message::Answer { id, body }))) => {
+                answers = Some(id.json());
                 match body {
                     Body::Result(result) => version = own(result.get("protocolVersion")),
                     Body::Error => error = value.get("error").and_then(|error| error.get("code")?.as_i64()),
                 }
-                ReturnPlace::Answer(id.into())
+                match id {
+                    RpcId::Text(id) => ReturnPlace::Answer(id.into()),
+                    RpcId::Number(_) => ReturnPlace::Nowhere,
+                }
             }
             Ok((_, Ok(Message::Notification { method, params }))) => {
                 let of_request = match method {
@@ -301,15 +360,21 @@ impl ReturnedLine {
                 of_request.map_or(ReturnPlace::Session, ReturnPlace::Request)
             }
             Ok((_, Ok(Message::Request { .. }))) => ReturnPlace::Session,
-            Ok((_, Ok(Message::Answer { .. }) | Err(_))) | Err(_) => ReturnPlace::Nowhere,
+            Ok((_, Err(_))) | Err(_) => ReturnPlace::Nowhere,
         };
-        Self { line, place, error, version }
+        Self { line, place, answers, error, version }
     }
 
     /// Returns the response that the line belongs to.
     #[must_use]
     pub const fn place(&self) -> &ReturnPlace {
         &self.place
+    }
+
+    /// Returns the id of the request that the line answers, as JSON.
+    #[must_use]
+    pub fn answers(&self) -> Option<&str> {
+        self.answers.as_deref()
     }
 
     /// Returns the revision that an answer to `initialize` names.
@@ -369,6 +434,12 @@ impl ReturnedLine {
             ReturnPlace::Session | ReturnPlace::Nowhere => {}
         }
         edits.finish()
+    }
+
+    /// Returns the line as it came.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.line
     }
 
     /// Returns the line as the gateway wrote it.

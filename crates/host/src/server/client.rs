@@ -1,5 +1,4 @@
-use std::io::{BufReader, Write as _};
-use std::process::{ChildStdin, ChildStdout};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::time::Duration;
 
@@ -28,9 +27,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 const REVISION: &str = "2025-11-25";
 /// Revision of the stateless era, for servers that make no handshake.
 const STATELESS: &str = "2026-07-28";
-/// Errors with which such a server refuses `initialize`: the method, its params, the revision (MCP 2026-07-28, *Versioning and
+/// Errors with which such a server refuses `initialize`: the method, its params, its headers, the revision (MCP 2026-07-28, *Versioning and
 /// Compatibility*).
-const NO_HANDSHAKE: [i64; 3] = [-32601, -32602, -32022];
+const NO_HANDSHAKE: [i64; 4] = [-32601, -32602, -32020, -32022];
 
 /// An MCP client of one server, with one request at a time.
 #[derive(Debug)]
@@ -56,7 +55,14 @@ pub enum CallEnd {
 }
 
 impl Client {
-    pub(crate) fn new(mut to: ChildStdin, from: ChildStdout, wait: Millis, interrupt: Interrupt) -> Self {
+    /// Makes a client of the server that reads `to` and writes `from`. Each answer may take `wait`.
+    #[must_use]
+    pub fn new(
+        mut to: impl Write + Send + 'static,
+        from: impl Read + Send + 'static,
+        wait: Millis,
+        interrupt: Interrupt,
+    ) -> Self {
         // A thread writes, so that a server that does not read cannot block longer than the time limit of its answers.
         // The thread and the server's input end with the client.
         let (lines, waiting) = channel::<String>();
@@ -302,7 +308,7 @@ impl Client {
     }
 }
 
-fn next_message(from: &mut BufReader<ChildStdout>) -> Option<Result<Canonical, HostError>> {
+fn next_message(from: &mut impl BufRead) -> Option<Result<Canonical, HostError>> {
     let limits = Limits::hard_caps();
     match next_line(from, LINE_BYTES) {
         Ok(None) | Err(_) => None,

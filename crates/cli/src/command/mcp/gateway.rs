@@ -11,7 +11,6 @@ use countersign_host::export::Exports;
 use countersign_host::notices::Notices;
 use countersign_host::random;
 use countersign_host::report::Reporter;
-use countersign_host::server::Server;
 use countersign_host::session::{PreparedSession, SessionEnd};
 use countersign_host::signals::AgentWatch;
 use countersign_mcp::{
@@ -29,6 +28,7 @@ use countersign_http::{McpCaller, OpenMcpGateway};
 use super::forms::ConfirmedForms;
 use super::plans::{FirstPlan, failure};
 use crate::failure::Failure;
+use crate::mcp_server::McpServer;
 use crate::output::note;
 
 /// Parts that the gateways of one process share.
@@ -48,7 +48,7 @@ pub(super) struct SessionGateway {
     alive: Option<LiveSession>,
     watch: Arc<AgentWatch>,
     at_end: SessionEnd,
-    server: Server,
+    server: McpServer,
 }
 
 /// The end of a gateway, and its server's process.
@@ -56,7 +56,7 @@ pub(super) struct EndedGateway {
     pub(super) ended: Result<GatewayEnd, GatewayError>,
     /// Whether the record was closed.
     pub(super) kept: Result<(), HostError>,
-    pub(super) server: Server,
+    pub(super) server: McpServer,
 }
 
 impl GatewayHost {
@@ -65,7 +65,7 @@ impl GatewayHost {
         &self,
         prepared: PreparedSession,
         kind: SessionKind,
-        server: Server,
+        server: McpServer,
     ) -> Result<SessionGateway, HostError> {
         let renewal = self.config.renews().then(|| prepared.renewal());
         let session = prepared.open_watched(&self.exports)?;
@@ -112,7 +112,7 @@ impl GatewayHost {
         &self,
         caller: McpCaller,
         plans: &PlanPart,
-        start: impl FnOnce() -> Result<Server, HostError>,
+        start: impl FnOnce() -> Result<McpServer, HostError>,
     ) -> Result<OpenMcpGateway, HostError> {
         let McpCaller { session, agent, principal, .. } = caller;
         let mut config = self.config.config(session, plans)?;
@@ -155,7 +155,7 @@ impl SessionGateway {
         client_out: impl Write + Send + 'static,
     ) -> Result<EndedGateway, HostError> {
         let Self { gateway, alive, watch, at_end, mut server, .. } = self;
-        let (server_in, server_out) = server.pipes()?;
+        let (server_in, server_out) = server.pipes(Some(&gateway.lost_requests()))?;
         let ended = gateway.run(client_in, client_out, server_in, server_out);
         drop(alive);
         watch.end();

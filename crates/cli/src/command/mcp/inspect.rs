@@ -1,13 +1,18 @@
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 use countersign_core::{AgentId, Millis, OperatorId, ServerName};
 
 use crate::drafting::Drafting;
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, note, watch_signals};
+use crate::mcp_server::ServerSource;
+use crate::output::{Output, note, reporter, watch_signals};
 use countersign_host::escape::{shown_json, shown_line};
-use countersign_host::server::Server;
+use countersign_host::remote_part::RemotePart;
+
+/// Most bytes of a message of the server.
+const MAX_MESSAGE: usize = 16 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
@@ -23,14 +28,31 @@ pub(crate) struct Inspect {
     /// How long to wait for each answer of the server.
     #[arg(long, value_name = "SPAN", default_value = "30s")]
     wait: Millis,
+    /// URL of a remote server, in place of a command.
+    #[arg(long)]
+    url: Option<String>,
+    /// File with the bearer token that the server at the URL gets.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    token_file: Option<PathBuf>,
+    /// Address or range that the URL may lead to, besides public ones.
+    #[arg(long, value_name = "RANGE", requires = "url")]
+    address: Vec<String>,
     /// The command that starts the server and its arguments, after `--`.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "SERVER")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SERVER")]
     server: Vec<OsString>,
 }
 
 impl Inspect {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let server = Server::start(&self.server, &watch_signals()?)?;
+        let interrupt = watch_signals()?;
+        let remote = self.url.is_some().then(|| {
+            let mut remote = RemotePart::default();
+            (remote.token_file, remote.addresses) = (self.token_file.clone(), self.address.clone());
+            remote
+        });
+        let source =
+            ServerSource::of(self.url.as_deref(), remote.as_ref(), &self.server, MAX_MESSAGE, &reporter())?;
+        let server = source.start(&interrupt)?;
         let drafting = Drafting {
             name: self.name.clone(),
             agent: self.agent.clone(),
@@ -38,7 +60,7 @@ impl Inspect {
             version: 1,
             wait: self.wait,
         };
-        let draft = drafting.draft_of(server)?;
+        let draft = drafting.draft_of(server, &interrupt)?;
         // Text from the server is first displayed here, so invisible characters are escaped; the JSON value is
         // unchanged.
         let text = draft.to_string();

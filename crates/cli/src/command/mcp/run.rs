@@ -7,7 +7,6 @@ use countersign_core::SessionId;
 use countersign_host::export::Process;
 use countersign_host::interrupt::DRAIN;
 use countersign_host::random;
-use countersign_host::server::Server;
 use countersign_mcp::{GatewayEnd, GatewayError};
 
 use super::gateway::{EndedGateway, GatewayHost};
@@ -15,6 +14,7 @@ use super::plans::{PlanFlags, first_plan};
 use super::settings::gateway_settings;
 use crate::config_args::ConfigArgs;
 use crate::failure::{Exit, Failure};
+use crate::mcp_server::ServerSource;
 use crate::output::{Output, note, reporter, watch_signals};
 
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub(crate) struct McpRunArgs {
     session: Option<SessionId>,
     #[command(flatten)]
     plan: PlanFlags,
-    /// The command that starts the server and its arguments, after `--`.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "SERVER")]
+    /// The command that starts the server and its arguments, after `--`. None for a server at a URL.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SERVER")]
     server: Vec<OsString>,
 }
 
@@ -43,13 +43,20 @@ impl McpRunArgs {
         config.check_plans(&plans, self.session.as_ref())?;
         let settings = gateway_settings(&config, &plans)?;
         let reporter = reporter();
+        let source = ServerSource::of(
+            config.server.url.as_deref(),
+            config.server.remote.as_ref(),
+            &self.server,
+            settings.longest_server_line(),
+            &reporter,
+        )?;
         let mut exports = config.exports(Process::Gateway, &reporter)?;
         let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
         let prepared = config.config(session, &plans)?.prepare(&reporter)?;
         let first = first_plan(&plans, &prepared, &config.server.name)?;
         let notices = config.notices(&reporter)?;
         let interrupt = watch_signals()?;
-        let server = Server::start(&self.server, &interrupt)?;
+        let server = source.start(&interrupt)?;
         exports.begin(prepared.registry())?;
         let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };
         let host = GatewayHost { config, settings, exports, notices, reporter };

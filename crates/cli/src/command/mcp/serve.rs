@@ -14,8 +14,9 @@ pub(crate) struct McpServe {
     /// Address to listen on, instead of the configuration's.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// The command that starts the server and its arguments, after `--`. Each session has a server of its own.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "SERVER")]
+    /// The command that starts the server and its arguments, after `--`. Each session has a server of its own. None for a server at a
+    /// URL.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SERVER")]
     server: Vec<OsString>,
 }
 
@@ -26,12 +27,12 @@ impl McpServe {
 
         use countersign_host::export::Process;
         use countersign_host::random;
-        use countersign_host::server::Server;
         use countersign_http::McpService;
         use serde_json::json;
 
         use super::gateway::GatewayHost;
         use super::settings::gateway_settings;
+        use crate::mcp_server::ServerSource;
         use crate::output::{reporter, watch_signals};
 
         if !self.config.is_given() {
@@ -46,6 +47,13 @@ impl McpServe {
         let settings = gateway_settings(&config, &plans)?;
         let most_bytes = settings.longest_client_line();
         let reporter = reporter();
+        let source = ServerSource::of(
+            config.server.url.as_deref(),
+            config.server.remote.as_ref(),
+            &self.server,
+            settings.longest_server_line(),
+            &reporter,
+        )?;
         // A registry that cannot be used is an error now, and not at the first session.
         config.current_registry()?;
         let mut exports = config.exports(Process::Service, &reporter)?;
@@ -55,8 +63,8 @@ impl McpServe {
         let agent = config.config(random::id("session")?, &plans)?.agent;
         let part = config.serve.clone();
         let host = GatewayHost { config, settings, exports, notices, reporter: reporter.clone() };
-        let (command, signals) = (self.server.clone(), interrupt.clone());
-        let open = move |caller| host.open_over_http(caller, &plans, || Server::start(&command, &signals));
+        let signals = interrupt.clone();
+        let open = move |caller| host.open_over_http(caller, &plans, || source.start(&signals));
         let service = McpService::prepare(&part, self.listen, agent, most_bytes, Box::new(open), &reporter)?;
         let url = service.url();
         out.result(&json!({"ok": true, "url": url}), &format!("listens on {url}"))?;

@@ -23,6 +23,7 @@ use super::targets::Target;
 use crate::drafting::{Drafting, tier_of};
 use crate::failure::{Failure, one_line};
 use crate::files::{read_signers, write_file};
+use crate::mcp_server::McpServer;
 use crate::output::internal;
 use crate::time::now;
 
@@ -152,7 +153,7 @@ impl DraftedEntry {
         let version = next_version(&home.profile(&profile))?;
         let drafting =
             Drafting { name: name.clone(), agent: agent.clone(), registered_by: by.clone(), version, wait };
-        let mut draft = drafting.draft_of(child)?;
+        let mut draft = drafting.draft_of(McpServer::Process(child), interrupt)?;
         let draft_tools: Vec<_> =
             draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
         let tools = draft_tools.iter().map(drafted_tool).collect::<Result<_, _>>()?;
