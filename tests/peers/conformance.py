@@ -1,4 +1,5 @@
-"""Runs the MCP conformance suite against a server of both eras, directly and through `countersign mcp serve`.
+"""Runs the MCP conformance suite against a server of both eras: directly, and through `countersign mcp serve` that starts the server, and
+that reaches it by its URL.
 
 Usage: conformance.py COUNTERSIGN NODE_MODULES [REVISION...]
 
@@ -85,25 +86,32 @@ async def compare(folder, revision, port):
     try:
         await wait_for(port)
         plain = await suite(revision, f"http://localhost:{port}/mcp")
+        check(f"conformance {revision}: the suite runs directly", sum(passed for passed, _ in plain.values()) > 60, plain)
+        for way, serves, url in (("started", None, ""), ("by URL", [], f'url = "http://localhost:{port}/mcp"\n')):
+            place = folder / way
+            place.mkdir()
+            await through_gateway(place, revision, plain, f"{revision}, {way}", serves, url)
     finally:
         direct.terminate()
         direct.wait()
+
+
+async def through_gateway(folder, revision, plain, what, serves, more):
     tools = json.loads(countersign(folder, "mcp", "inspect", "--name", "conforming", "--", *SERVER))["tools"]
     rules = {tool["name"]: {"impact": "read", "approval": "not_required", "args_schema": {"type": "object"}} for tool in tools}
-    lists = f"methods = {json.dumps(METHODS)}\nserver_methods = {json.dumps(ASKS)}\nera = \"{ERAS[revision]}\"\n"
-    with served(folder, "conforming", SERVER, rules, lists) as (url, _):
+    lists = more + f"methods = {json.dumps(METHODS)}\nserver_methods = {json.dumps(ASKS)}\nera = \"{ERAS[revision]}\"\n"
+    with served(folder, "conforming", SERVER, rules, lists, serves=serves) as (url, _):
         async with with_token(url) as bridge:
             through = await suite(revision, bridge)
-    check(f"conformance {revision}: the suite runs directly", sum(passed for passed, _ in plain.values()) > 60, plain)
-    check(f"conformance {revision}: the same scenarios run through the gateway", plain.keys() == through.keys())
+    check(f"conformance {what}: the same scenarios run through the gateway", plain.keys() == through.keys())
     allowed = expected(revision)
     for scenario, (passed, failed) in plain.items():
         if failed:
             continue
         fails = through.get(scenario, (0, 1))[1] > 0
-        check(f"conformance {revision}: {scenario} " + ("fails for its reason" if scenario in allowed else "passes"),
+        check(f"conformance {what}: {scenario} " + ("fails for its reason" if scenario in allowed else "passes"),
               fails == (scenario in allowed), through.get(scenario))
-    check(f"conformance {revision}: each expected failure is a scenario", allowed <= plain.keys(), allowed - plain.keys())
+    check(f"conformance {what}: each expected failure is a scenario", allowed <= plain.keys(), allowed - plain.keys())
 
 
 def main():

@@ -40,7 +40,8 @@ def served(folder, name, command, rules, more="", port=0, oauth="", serves=None)
     with (folder / "gateway.toml").open("a") as config:
         config.write(f'{more}\n[serve]\ntoken_file = "serve.tokens"\nlisten = "127.0.0.1:{port}"\nsessions = 12\n{oauth}')
     errors = (folder / "stderr.txt").open("w")
-    gateway = subprocess.Popen([COUNTERSIGN, "mcp", "serve", "--config", folder / "gateway.toml", "--", *(serves or command)],
+    started = command if serves is None else serves
+    gateway = subprocess.Popen([COUNTERSIGN, "mcp", "serve", "--config", folder / "gateway.toml", *(["--", *started] if started else [])],
                                stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
         line = gateway.stdout.readline()
