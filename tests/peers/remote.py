@@ -105,8 +105,8 @@ async def over_stdio(folder, url, log, era):
     sent = requests(log)
     ended = sum(one["method"] == "DELETE" for one in sent)
     check(f"{era}: each session is ended at the server", ended == (len(MODES) if era == "auto" else 0), ended)
-    stated = {one.get("mcp-protocol-version") for one in sent if one.get("mcp-method")}
-    check(f"{era}: requests state the era", stated == (set() if era == "auto" else {"2026-07-28"}), stated)
+    stated = {one.get("mcp-protocol-version") for one in sent if one.get("mcp-method") == "tools/call"}
+    check(f"{era}: calls state the era", stated == {"2025-11-25" if era == "auto" else "2026-07-28"}, stated)
     check(f"{era}: no request has a token of a client", {one.get("authorization") for one in requests(log)} == {"Bearer fixed"})
 
 

@@ -6,6 +6,8 @@
 //!
 //! Source: MCP 2025-11-25 and 2026-07-28, *Streamable HTTP*.
 
+use std::collections::BTreeSet;
+
 use countersign_canonical_json::{Canonical, Kind, Recipe, ValueRef, read};
 
 use crate::compose::Object;
@@ -17,6 +19,8 @@ use crate::from_client::line_limits;
 use crate::glean::glean;
 use crate::message::{Body, Message, RpcId, error_line, error_line_with};
 
+/// Member of a property's schema that names its header.
+const PARAM_HEADER: &str = "x-mcp-header";
 /// Errors of the stateless era that have HTTP status 400.
 const BAD_REQUESTS: std::ops::RangeInclusive<i64> = -32_022..=-32_020;
 
@@ -45,8 +49,11 @@ pub struct PostedHeaders<'a> {
 }
 
 /// Headers that repeat arguments of a tool (MCP 2026-07-28, *Custom Headers from Tool Parameters*).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeaderParams(Vec<HeaderParam>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderParams {
+    params: Vec<HeaderParam>,
+    is_valid: bool,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HeaderParam {
@@ -54,6 +61,8 @@ struct HeaderParam {
     name: String,
     /// Names of the members that lead to the argument.
     path: Vec<String>,
+    /// Whether the argument's type may stand in a header.
+    is_primitive: bool,
 }
 
 /// A body that is no message.
@@ -203,7 +212,7 @@ impl PostedMessage {
             let text = value.as_str().map_or_else(|| value.canonical_text(), ToOwned::to_owned);
             Some((param.name.as_str(), text))
         };
-        params.0.iter().filter_map(stated).collect()
+        params.params.iter().filter_map(stated).collect()
     }
 
     /// Checks the headers that repeat arguments of the called tool. `header` returns the value of a header, decoded;
@@ -217,7 +226,7 @@ impl PostedMessage {
         header: impl Fn(&str) -> Option<Option<String>>,
     ) -> Result<(), String> {
         let args = self.text.value().get("params").and_then(|params| params.get("arguments"));
-        for param in &params.0 {
+        for param in &params.params {
             let name = &param.name;
             let is_same = match (param.value(args), header(name)) {
                 (None, None) => true,
@@ -285,16 +294,51 @@ impl HeaderParam {
 }
 
 impl HeaderParams {
+    fn of(schema: ValueRef<'_>) -> Self {
+        let mut params = Self { params: Vec::new(), is_valid: false };
+        params.add(schema, &[]);
+        let names: BTreeSet<_> = params.params.iter().map(|param| param.name.to_ascii_lowercase()).collect();
+        params.is_valid = names.len() == params.params.len()
+            && names.iter().all(|name| is_token(name))
+            && params.params.iter().all(|param| param.is_primitive)
+            && header_members(schema) == params.params.len();
+        params
+    }
+
+    /// Returns whether the schema keeps to the rules for such headers (MCP 2026-07-28, *Schema Extension*). A client must not call a
+    /// tool whose schema does not.
+    #[must_use]
+    pub const fn is_valid(&self) -> bool {
+        self.is_valid
+    }
+
     /// Adds those of an object's schema. Only `properties` lead further.
     fn add(&mut self, schema: ValueRef<'_>, path: &[String]) {
         for (name, property) in schema.get("properties").into_iter().flat_map(|all| all.members()) {
             let path: Vec<String> = path.iter().cloned().chain([name.to_owned()]).collect();
-            if let Some(name) = property.get("x-mcp-header").and_then(ValueRef::as_str) {
-                self.0.push(HeaderParam { name: name.to_owned(), path: path.clone() });
+            if let Some(name) = property.get(PARAM_HEADER).and_then(ValueRef::as_str) {
+                let kind = property.get("type").and_then(ValueRef::as_str);
+                let is_primitive = matches!(kind, Some("integer" | "string" | "boolean"));
+                self.params.push(HeaderParam { name: name.to_owned(), path: path.clone(), is_primitive });
             }
             self.add(property, &path);
         }
     }
+}
+
+/// Returns whether a text is a token (RFC 9110, section 5.6.2).
+fn is_token(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_letter)
+}
+
+/// Returns the number of `x-mcp-header` in a schema, wherever they stand.
+fn header_members(value: ValueRef<'_>) -> usize {
+    let within = value
+        .members()
+        .map(|(name, member)| usize::from(name == PARAM_HEADER).saturating_add(header_members(member)));
+    let count = within.fold(0_usize, usize::saturating_add);
+    value.elements().map(header_members).fold(count, usize::saturating_add)
 }
 
 /// Returns whether a header states an argument. Numbers are compared by value.
@@ -392,11 +436,35 @@ impl ReturnedLine {
         };
         let tools = text.value().get("result").and_then(|result| result.get("tools"));
         let named = |tool: ValueRef<'_>| {
-            let mut params = HeaderParams::default();
-            params.add(tool.get("inputSchema")?, &[]);
-            Some((tool.get("name")?.as_str()?.to_owned(), params))
+            Some((tool.get("name")?.as_str()?.to_owned(), HeaderParams::of(tool.get("inputSchema")?)))
         };
         tools.into_iter().flat_map(|tools| tools.elements()).filter_map(named).collect()
+    }
+
+    /// Cuts the tools out of an answer to `tools/list` that no client may call over HTTP (see [`HeaderParams::is_valid`]). Returns how
+    /// many there were.
+    pub fn cut_invalid_tools(&mut self) -> usize {
+        let Ok(text) = read(&self.line, Recipe::Rfc8785, &countersign_canonical_json::Limits::hard_caps())
+        else {
+            return 0;
+        };
+        let Some(tools) = text.value().get("result").and_then(|result| result.get("tools")) else { return 0 };
+        let is_valid = |tool: ValueRef<'_>| {
+            tool.get("inputSchema").is_none_or(|schema| HeaderParams::of(schema).is_valid())
+        };
+        let count = tools.elements().count();
+        let kept: Vec<_> =
+            tools.elements().enumerate().filter(|(_, tool)| is_valid(*tool)).map(|(at, _)| at).collect();
+        let cut = count.saturating_sub(kept.len());
+        if cut > 0 {
+            let place = ValuePosition::new(&self.line);
+            let mut edits = Edits::new(&self.line);
+            if let Some(tools) = place.find(&["result", "tools"]) {
+                edits.keep_elements(&tools, &kept, None);
+            }
+            self.line = edits.finish();
+        }
+        cut
     }
 
     /// Returns the HTTP status of an answer in the stateless era.

@@ -243,7 +243,7 @@ impl PostingSession {
     ) -> bool {
         // why: a line ends at a line feed. Both are whitespace to JSON, and neither may stand in a string.
         line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b'\t');
-        let returned = ReturnedLine::read(line);
+        let mut returned = ReturnedLine::read(line);
         let is_answer = match returned.answers() {
             Some(answered) if answered != id => {
                 self.remote.warn(&RemoteFailure::no_answer(
@@ -261,6 +261,11 @@ impl PostingSession {
             }
             if post.lists_tools() {
                 self.note_tools(returned.header_params());
+                let cut = returned.cut_invalid_tools();
+                if cut > 0 {
+                    let text = format!("{cut} tools with an invalid `x-mcp-header` are left out of the list");
+                    self.remote.warn(&RemoteFailure::no_answer(text));
+                }
             }
         }
         // It fails only if the session is over.
@@ -319,6 +324,9 @@ impl PostingSession {
         line: Bytes,
     ) -> Result<Response<Incoming>, RemoteFailure> {
         let params = self.params_of(post);
+        if params.as_ref().is_some_and(|params| !params.is_valid()) {
+            return Err(RemoteFailure::not_sent("the tool's schema has an invalid `x-mcp-header`"));
+        }
         let head = || {
             let mut request =
                 if post.is_stateless() { Request::new(()) } else { self.handshake_request(Method::POST) };
@@ -327,7 +335,7 @@ impl PostingSession {
             headers.insert(CONTENT_TYPE, JSON);
             let both = HeaderValue::from_static("application/json, text/event-stream");
             headers.insert(ACCEPT, both);
-            let is_whole = !post.is_stateless() || headers::add(headers, post, params.as_ref());
+            let is_whole = headers::add(headers, post, params.as_ref());
             if post.is_initialize() {
                 headers.remove(SESSION);
                 headers.remove(VERSION);

@@ -10,17 +10,17 @@ pub(crate) const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// Adds the headers that repeat parts of a message of the stateless era (MCP 2026-07-28, *Request Metadata*). Returns `false` if
-/// one of them cannot be written.
+/// Adds the headers that repeat parts of a message (MCP 2026-07-28, *Request Metadata*), in the handshake era too, where no server
+/// looks for them. Returns `false` if one of them cannot be written.
 pub(crate) fn add(headers: &mut HeaderMap, post: &PostedMessage, params: Option<&HeaderParams>) -> bool {
     let own = post.headers();
-    let (version, method) = (own.version.unwrap_or_default(), own.method.unwrap_or_default());
     let mut add = |name: HeaderName, value: &str| {
         let value = HeaderValue::from_str(value).map(|value| headers.insert(name, value));
         value.is_ok()
     };
-    let is_whole =
-        add(VERSION, version) && add(METHOD, method) && own.name.is_none_or(|name| add(NAME, &encoded(name)));
+    let is_whole = own.version.is_none_or(|version| add(VERSION, version))
+        && own.method.is_none_or(|method| add(METHOD, method))
+        && own.name.is_none_or(|name| add(NAME, &encoded(name)));
     let params = params.map(|params| post.param_headers(params)).unwrap_or_default();
     is_whole
         && params.into_iter().all(|(name, value)| {

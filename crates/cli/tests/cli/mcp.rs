@@ -413,7 +413,10 @@ fn bad_configurations_are_refused_before_any_file_is_made() {
     fails(&good.replace("\"gate.key\"", "\"none.key\""), 1, "KEY_FILE_MISSING");
     fails(&good.replace("\"log\"", "\"reg.json\""), 1, "AUDIT_UNAVAILABLE");
     bench.write("gateway.toml", &good);
-    bench.fails("mcp run --config gateway.toml", 2, "USAGE");
+    // Standard output belongs to the protocol, also where no server is named.
+    let run = bench.run("mcp run --json --config gateway.toml");
+    assert_eq!((run.code, run.out.as_str()), (2, ""), "{run:?}");
+    assert!(run.err.contains("USAGE"), "{run:?}");
 }
 
 #[test]

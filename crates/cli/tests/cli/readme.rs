@@ -56,7 +56,12 @@ fn uncommented(block: &str) -> String {
 /// Returns the code with which the gateway refuses a configuration.
 fn refusal(bench: &Bench, config: &str) -> String {
     bench.write("gateway.toml", config);
-    let run = bench.run("mcp run --config gateway.toml -- true");
+    let at_a_url = config.lines().any(|line| line.starts_with("url = "));
+    let run = bench.run(if at_a_url {
+        "mcp run --config gateway.toml"
+    } else {
+        "mcp run --config gateway.toml -- true"
+    });
     assert_eq!(run.code, 1, "{run:?}");
     let code = run.err.strip_prefix("error ").and_then(|rest| rest.split_once(": "));
     code.unwrap_or_else(|| panic!("{run:?}")).0.to_owned()
@@ -73,7 +78,12 @@ fn documented_configurations_lack_only_their_files() {
                 // The plan's approval binds a session. The page explains how to name one.
                 "docs/plans.md" => &["CONFIG_CONFLICT"],
                 "docs/metrics.md" | "docs/traces.md" => &["KEY_FILE_MISSING", "FEATURE_MISSING"],
+                "docs/remote.md" => &["FILE_MISSING"],
                 _ => &["KEY_FILE_MISSING"],
+            };
+            let whole = match page.as_str() {
+                "docs/remote.md" => with(&whole, "[server]\nurl = \"https://tickets.example/mcp\""),
+                _ => whole.clone(),
             };
             let code = refusal(&bench, &with(&whole, &block));
             assert!(expected.contains(&code.as_str()), "{page}: {code}\n{block}");

@@ -46,6 +46,53 @@ fn a_request_gets_an_id_and_a_token_of_the_session() {
 }
 
 #[test]
+fn rules_for_headers_of_arguments_are_checked() {
+    let is_valid = |properties: Value, more: Value| {
+        let schema = json!({"type": "object", "properties": properties, "allOf": more});
+        let tools =
+            json!({"jsonrpc": "2.0", "id": "l", "result": {"tools": [{"name": "t", "inputSchema": schema}]}});
+        returned(&tools).header_params().pop().unwrap().1.is_valid()
+    };
+    let of = |kind: &str, header: &Value| json!({"type": kind, "x-mcp-header": header});
+    for kind in ["string", "integer", "boolean"] {
+        assert!(
+            is_valid(json!({"a": of(kind, &json!("Region")), "b": {"type": "number"}}), json!([])),
+            "{kind}"
+        );
+    }
+    assert!(is_valid(
+        json!({"a": {"type": "object", "properties": {"b": of("string", &json!("B"))}}}),
+        json!([])
+    ));
+    for kind in ["number", "object", "array", "null"] {
+        assert!(!is_valid(json!({"a": of(kind, &json!("Region"))}), json!([])), "{kind}");
+    }
+    for header in
+        [json!(""), json!("a b"), json!("a:"), json!("a\nb"), json!("\u{e9}"), json!(1), Value::Null]
+    {
+        assert!(!is_valid(json!({"a": of("string", &header)}), json!([])), "{header}");
+    }
+    let twice = json!({"a": of("string", &json!("Region")), "b": of("string", &json!("REGION"))});
+    assert!(!is_valid(twice, json!([])));
+    let elsewhere = json!([{"properties": {"a": of("string", &json!("Region"))}}]);
+    assert!(!is_valid(json!({}), elsewhere), "only `properties` lead to it");
+}
+
+#[test]
+fn tools_with_invalid_headers_are_cut_out() {
+    let tool = |name: &str, header: &str| {
+        let property = json!({"type": "string", "x-mcp-header": header});
+        json!({"name": name, "inputSchema": {"type": "object", "properties": {"a": property}}})
+    };
+    let plain = json!({"name": "plain", "inputSchema": {"type": "object"}});
+    let tools = json!([tool("bad", "a b"), tool("good", "Region"), plain, tool("worse", "")]);
+    let mut list = returned(&json!({"jsonrpc": "2.0", "id": "l", "result": {"tools": tools}}));
+    assert_eq!(list.cut_invalid_tools(), 2);
+    let line: Value = serde_json::from_slice(&list.into_bytes()).unwrap();
+    assert_eq!(line["result"]["tools"], json!([tool("good", "Region"), plain]));
+}
+
+#[test]
 fn a_cancellation_names_the_sessions_id() {
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7, "reason": "x"}});
     let posted = posted(&cancel);
