@@ -12,6 +12,9 @@ use crate::failure::{Failure, one_line};
 use crate::mcp_server::McpServer;
 use crate::output::{internal, note};
 
+/// Most bytes of a message of the server.
+pub(crate) const MAX_MESSAGE: usize = 16 << 20;
+
 /// Names under which a server's tools are drafted.
 #[derive(Debug)]
 pub(crate) struct Drafting {

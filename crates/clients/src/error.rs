@@ -11,6 +11,9 @@ pub enum ClientFileError {
     /// The file has no server of that name, or none with a command.
     #[error("no server `{0}` with a command")]
     NoServer(String),
+    /// The text of an entry by URL before `wrap` is unknown, or a person changed what `wrap` wrote.
+    #[error("the entry of server `{0}` before `wrap` is unknown: write its URL by hand")]
+    NoOriginal(String),
 }
 
 impl ClientFileError {
@@ -21,6 +24,7 @@ impl ClientFileError {
             Self::Malformed(_) => "CLIENT_FILE_MALFORMED",
             Self::Twice(_) => "CLIENT_FILE_TWICE",
             Self::NoServer(_) => "CLIENT_FILE_SERVER",
+            Self::NoOriginal(_) => "CLIENT_FILE_ORIGINAL",
         }
     }
 }

@@ -1,6 +1,6 @@
 use crate::error::ClientFileError;
 use crate::json::JsonNode;
-use crate::server::{ArgPlaces, ClientServer, CommandPlaces, ServerStart};
+use crate::server::{ArgPlaces, ClientServer, CommandPlaces, EntryPlace, ServerStart};
 
 /// Names under which clients keep their servers.
 const LISTS: [&str; 2] = ["mcpServers", "servers"];
@@ -47,12 +47,24 @@ fn entry(name: &str, project: Option<&String>, node: &JsonNode) -> Result<Client
         return Err(ClientFileError::Twice(name.to_owned()));
     }
     let wrong = |what: &str| ClientFileError::Malformed(format!("`{what}` of server `{name}`"));
-    let named =
-        |start, places| ClientServer { name: name.to_owned(), project: project.cloned(), start, places };
+    let members = node.members().iter().map(|(name, value)| (name.clone(), value.at.clone())).collect();
+    let place = EntryPlace { at: node.at.clone(), members };
+    let named = |start, places| ClientServer {
+        name: name.to_owned(),
+        project: project.cloned(),
+        start,
+        places,
+        entry: Some(place),
+    };
     let Some(command) = node.get("command") else {
         let url = ["url", "serverUrl", "httpUrl"].iter().find_map(|key| node.get(key));
-        let url = url.and_then(JsonNode::text);
-        return Ok(named(url.map_or(ServerStart::Unknown, |url| ServerStart::Url(url.to_owned())), None));
+        let Some(url) = url.and_then(JsonNode::text) else { return Ok(named(ServerStart::Unknown, None)) };
+        let transport = ["type", "transport"].iter().find_map(|key| node.get(key)?.text()).map(str::to_owned);
+        let headers = node.get("headers").map_or(&[][..], JsonNode::members).iter();
+        let headers = headers
+            .map(|(name, value)| (name.clone(), value.text().unwrap_or_default().to_owned()))
+            .collect();
+        return Ok(named(ServerStart::Url { url: url.to_owned(), transport, headers }, None));
     };
     let program = command.text().ok_or_else(|| wrong("command"))?;
     let args =

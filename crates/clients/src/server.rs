@@ -10,6 +10,7 @@ pub struct ClientServer {
     pub(crate) project: Option<String>,
     pub(crate) start: ServerStart,
     pub(crate) places: Option<CommandPlaces>,
+    pub(crate) entry: Option<EntryPlace>,
 }
 
 /// How a client reaches a server.
@@ -31,7 +32,7 @@ pub enum ServerStart {
         profile: String,
         /// The gateway's program.
         gateway: String,
-        /// Program and arguments of the server.
+        /// Program and arguments of the server. Empty if the profile names the server's URL.
         command: Vec<String>,
         /// Additional environment variables.
         env: Vec<(String, String)>,
@@ -39,7 +40,14 @@ pub enum ServerStart {
         cwd: Option<String>,
     },
     /// Connects to it.
-    Url(String),
+    Url {
+        /// Its address.
+        url: String,
+        /// Name of the transport, if the entry states it.
+        transport: Option<String>,
+        /// Headers of each request.
+        headers: Vec<(String, String)>,
+    },
     /// By neither a command nor an address.
     Unknown,
 }
@@ -49,6 +57,15 @@ pub enum ServerStart {
 pub(crate) struct CommandPlaces {
     pub(crate) command: Range<usize>,
     pub(crate) args: Option<ArgPlaces>,
+}
+
+/// Bytes of an entry that another takes the place of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EntryPlace {
+    /// In JSON the whole entry, in TOML its `url`.
+    pub(crate) at: Range<usize>,
+    /// The entry's members, with the bytes of their values. In TOML they are not needed.
+    pub(crate) members: Vec<(String, Range<usize>)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +93,16 @@ impl ClientServer {
         &self.start
     }
 
+    /// Returns whether a gateway can be put in front of it.
+    #[must_use]
+    pub const fn can_be_wrapped(&self) -> bool {
+        match self.start {
+            ServerStart::Command { .. } => self.places.is_some(),
+            ServerStart::Url { .. } => self.entry.is_some(),
+            ServerStart::Gateway { .. } | ServerStart::Unknown => false,
+        }
+    }
+
     /// Tells a gateway in front of a server from the server itself.
     pub(crate) fn start_of(
         command: String,
@@ -86,6 +113,13 @@ impl ClientServer {
         let program = command.rsplit(['/', '\\']).next().unwrap_or_default();
         let is_ours = matches!(program, "countersign" | "countersign.exe");
         match args.as_slice() {
+            [a, b, c, profile] if is_ours && [a, b, c].into_iter().eq(LEAD) => ServerStart::Gateway {
+                profile: profile.clone(),
+                gateway: command,
+                command: Vec::new(),
+                env,
+                cwd,
+            },
             [a, b, c, profile, dashes, server @ ..]
                 if is_ours && [a, b, c].into_iter().eq(LEAD) && dashes == "--" && !server.is_empty() =>
             {

@@ -13,6 +13,9 @@ use crate::time::Span;
 pub struct RemotePart {
     /// File with the bearer token that the server gets. It is read again for each request.
     pub token_file: Option<PathBuf>,
+    /// Bearer token in place of such a file. No configuration contains it.
+    #[serde(skip)]
+    pub token: Option<GivenToken>,
     /// Source of access tokens that the server gets.
     pub oauth: Option<TokenClientPart>,
     /// File with certificates in PEM of authorities that count besides the system's.
@@ -26,6 +29,10 @@ pub struct RemotePart {
     #[serde(default)]
     pub dangerous_plain_http: bool,
 }
+
+/// A bearer token. Its `Debug` does not show it.
+#[derive(Clone)]
+pub struct GivenToken(String);
 
 /// An OAuth 2.1 client of the operator's, with the grant of its own credentials.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,6 +50,26 @@ pub struct TokenClientPart {
     pub scopes: Vec<String>,
     /// Resource to ask for (RFC 8707); by default the server's URL.
     pub resource: Option<String>,
+}
+
+impl GivenToken {
+    /// Takes the token's text.
+    #[must_use]
+    pub const fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The token's text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for GivenToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("GivenToken(..)")
+    }
 }
 
 impl RemotePart {

@@ -36,6 +36,7 @@ const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'*').remove(b'-').remove(b'.')
 #[derive(Debug)]
 pub(crate) enum Credential {
     Missing,
+    Given(HeaderValue),
     /// File with a token. It is read for each request, so that it can be replaced.
     File(PathBuf),
     Client(Box<TokenClient>),
@@ -64,6 +65,10 @@ impl Credential {
         policy: &AddressPolicy,
         plain: PlainText,
     ) -> Result<Self, HostError> {
+        if let Some(token) = &part.token {
+            let header = bearer(token.as_str()).map_err(|text| HostError::new("TOKEN_FILE", text))?;
+            return Ok(Self::Given(header));
+        }
         match (&part.token_file, &part.oauth) {
             (Some(_), Some(_)) => {
                 let text = "`token_file` and `oauth` of `server.remote` exclude each other";
@@ -90,6 +95,7 @@ impl Credential {
     pub(crate) async fn header(&self) -> Result<Option<HeaderValue>, RemoteFailure> {
         match self {
             Self::Missing => Ok(None),
+            Self::Given(header) => Ok(Some(header.clone())),
             Self::File(path) => {
                 let text = read_secret_text(path).map_err(|error| RemoteFailure::not_sent(error.line()))?;
                 bearer(&text).map(Some).map_err(RemoteFailure::not_sent)

@@ -1,9 +1,11 @@
+mod by_url;
 mod file;
 mod hook;
 mod profile;
 mod remove;
 mod status;
 mod targets;
+mod variables;
 
 use clap::Args;
 use countersign_clients::{ClientApp, ClientFile, ClientServer, ServerStart};
@@ -13,6 +15,7 @@ use countersign_host::home::UserFolder;
 use countersign_host::interrupt::Interrupt;
 use serde_json::json;
 
+use self::by_url::UrlServer;
 use self::file::write_client;
 use self::hook::{HookSettings, NoHook};
 use self::profile::{DraftedEntry, HOOK, set_approval, tools_of};
@@ -22,18 +25,19 @@ use crate::output::{Output, ask_at_terminal, note, watch_signals};
 use crate::time::now;
 
 pub(crate) use self::file::OpenClientFile;
-pub(crate) use self::profile::{client_file_of, expanded};
+pub(crate) use self::profile::client_file_of;
 pub(crate) use self::remove::Unwrap;
 pub(crate) use self::status::status;
 use self::targets::program;
 pub(crate) use self::targets::{Target, places, targets};
+pub(crate) use self::variables::expanded;
 
-/// Put the gateway in front of the servers that a client starts.
+/// Put the gateway in front of a client's servers.
 ///
-/// Starts each server of the client's configuration, lists its tools, sorts them by what they may do, shows them, signs a registry, and
-/// puts `countersign mcp run` in front of the server's command. For Claude Code and Cursor, a hook in the project's settings guards the
-/// tools of their own. All else keeps its bytes, and `unwrap` takes gateway and hook away again. Servers by URL stay as they are: they are
-/// named, and the exit code is 3.
+/// Starts or reaches each server of the client's configuration, lists its tools, sorts them by what they may do, shows them, signs a
+/// registry, and puts `countersign mcp run` in front of the server's command or in the place of its URL. For Claude Code and Cursor, a hook
+/// in the project's settings guards the tools of their own. All else keeps its bytes, and `unwrap` takes gateway and hook away again. A
+/// server that stays open is named with the reason, and the exit code is 3.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  countersign wrap claude-code\n  countersign wrap .vscode/mcp.json --dry-run\n  \
@@ -81,7 +85,7 @@ struct Drafted {
 /// Where the gateway or the hook goes.
 enum DraftedPlace {
     /// In front of a server, in the file of this number.
-    Server(usize, ClientServer),
+    Server(usize, Box<ClientServer>),
     Hook(HookSettings),
 }
 
@@ -116,7 +120,10 @@ impl Wrap {
             for server in file.content.servers() {
                 match self.draft(&home, &file.target, server, &interrupt) {
                     Ok(Some(entry)) => {
-                        drafted.push(Drafted { what: DraftedPlace::Server(place, server.clone()), entry });
+                        drafted.push(Drafted {
+                            what: DraftedPlace::Server(place, Box::new(server.clone())),
+                            entry,
+                        });
                     }
                     Ok(None) => before = before.saturating_add(1),
                     Err(why) => open.push(StillOpen { server: server.name().to_owned(), why }),
@@ -171,13 +178,21 @@ impl Wrap {
     ) -> Result<Option<DraftedEntry>, String> {
         match server.start() {
             ServerStart::Gateway { .. } => Ok(None),
-            ServerStart::Url(url) => {
-                Err(format!("it is reached by URL ({}), which is not supported yet", one_line(url)))
+            ServerStart::Url { .. } if !server.can_be_wrapped() => {
+                Err("its entry has more than a URL, which `wrap` cannot move".to_owned())
+            }
+            ServerStart::Url { url, transport, headers } => {
+                let by_url = UrlServer::of(url, transport.as_deref(), headers, target.folder())?;
+                DraftedEntry::draft(home, target, server, Some(by_url), self.wait, interrupt)
+                    .map(Some)
+                    .map_err(|failure| format!("no registry of it: {}: {}", failure.code(), failure.line()))
             }
             ServerStart::Unknown => Err("it has neither a command nor a URL".to_owned()),
-            ServerStart::Command { .. } => DraftedEntry::draft(home, target, server, self.wait, interrupt)
-                .map(Some)
-                .map_err(|failure| format!("it does not start: {}: {}", failure.code(), failure.line())),
+            ServerStart::Command { .. } => {
+                DraftedEntry::draft(home, target, server, None, self.wait, interrupt)
+                    .map(Some)
+                    .map_err(|failure| format!("it does not start: {}: {}", failure.code(), failure.line()))
+            }
         }
     }
 }

@@ -334,7 +334,6 @@ fn faults_without_a_command_are_named() {
         assert!(found.iter().any(|one| one["code"] == code && one["mend"].is_null()), "{code}: {found:?}");
     };
     fault("{", "CLIENT_FILE_MALFORMED");
-    fault(r#"{"mcpServers": {"far": {"url": "https://example.com/mcp"}}}"#, "ENTRY_BY_URL");
     fault(r#"{"mcpServers": {"odd": {"type": "stdio"}}}"#, "ENTRY_UNKNOWN");
     fault(&good.replace("\"sh\"", "\"/bin/false\""), "SERVER_ANSWER");
     ward.bench.write("mcp.json", &good);

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::mcp::gateway;
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A gateway over HTTP that runs in a bench's folder.
-struct Endpoint {
-    bench: Bench,
+pub(crate) struct Endpoint {
+    pub(crate) bench: Bench,
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 struct Answer {
@@ -41,7 +41,7 @@ fn serving(table: &str) -> Bench {
 }
 
 impl Endpoint {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let bench = serving("token_file = \"tokens\"\nlisten = \"127.0.0.1:0\"");
         let args = ["mcp", "serve", "--config", "gateway.toml", "--", "sh", "server.sh"];
         let mut child = bench.command(&args).stdout(Stdio::piped()).spawn().unwrap();
@@ -69,7 +69,7 @@ impl Endpoint {
         Answer { status, head: head.to_owned(), body: serde_json::from_str(body).unwrap_or_default() }
     }
 
-    fn end(mut self) -> Bench {
+    pub(crate) fn end(mut self) -> Bench {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(143));
         self.bench

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::bench::Bench;
 use crate::mcp::{Client, SERVER};
+use crate::mcp_serve::{Endpoint, TOKEN};
 
 const SECRET: &str = "s3cret-4711";
 
@@ -40,7 +41,8 @@ fn unchanged(bench: &Bench, line: &str, exit: i32, code: &str) {
     let before = bench.read("mcp.json");
     let output = run(bench, line);
     assert_eq!(output.status.code(), Some(exit), "{output:?}");
-    assert!(String::from_utf8(output.stderr).unwrap().contains(code), "{line}");
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(said.contains(code), "{line}: {said}");
     assert_eq!(bench.read("mcp.json"), before);
 }
 
@@ -63,7 +65,9 @@ fn start(bench: &Bench, server: &str) -> Client {
     let name = format!("\"{server}\":");
     let (_, entry) = text.split_once(&name).unwrap();
     let entry = entry.lines().next().unwrap().trim().trim_end_matches(',');
-    let entry: Value = serde_json::from_str(&format!("{entry}}}")).unwrap();
+    // An entry whose environment follows ends in another line.
+    let entry = serde_json::from_str(entry).or_else(|_| serde_json::from_str(&format!("{entry}}}")));
+    let entry: Value = entry.unwrap();
     let args = entry["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap());
     let mut command = Command::new(entry["command"].as_str().unwrap());
     command.args(args).current_dir(bench.folder()).env("XDG_CONFIG_HOME", bench.path("home"));
@@ -218,16 +222,64 @@ fn countersign_alone_shows_the_protected_servers() {
 #[test]
 fn open_entries_are_named_and_stay() {
     let bench = client();
-    bench.write(
-        "mcp.json",
-        r#"{"servers": {"far": {"url": "https://example.com/mcp"}, "gone": {"command": "./no-such-server"}}}"#,
-    );
+    let far = r#""url": "http://127.0.0.1:1/mcp""#;
+    let entries = [
+        ("far", far.to_owned(), "SERVER_ENDED"),
+        ("old", format!("\"type\": \"sse\", {far}"), "`sse`"),
+        ("keyed", format!("{far}, \"headers\": {{\"X-Api-Key\": \"k\"}}"), "`X-Api-Key`"),
+        ("basic", format!("{far}, \"headers\": {{\"Authorization\": \"Basic eDp5\"}}"), "`Authorization`"),
+        (
+            "hidden",
+            format!("{far}, \"headers\": {{\"Authorization\": \"Bearer ${{input:key}}\"}}"),
+            "only the client",
+        ),
+        ("elsewhere", r#""url": "http://192.168.0.1/mcp""#.to_owned(), "SERVER_URL"),
+        ("gone", r#""command": "./no-such-server""#.to_owned(), "SERVER_START"),
+    ];
+    let listed = entries.each_ref().map(|(name, entry, _)| format!("\"{name}\": {{{entry}}}")).join(", ");
+    bench.write("mcp.json", format!("{{\"servers\": {{{listed}}}}}"));
     let before = bench.read("mcp.json");
-    let output = run(&bench, "wrap mcp.json --yes");
+    let output = run(&bench, "wrap mcp.json --yes --wait 2s");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let shown = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(shown.contains("far") && shown.contains("gone"), "{shown}");
+    for (name, _, why) in &entries {
+        let line = shown.lines().find(|line| line.starts_with(&format!("still open: {name}: ")));
+        assert!(line.is_some_and(|line| line.contains(why)), "{name}: {shown}");
+    }
     assert_eq!(bench.read("mcp.json"), before);
+}
+
+#[test]
+fn server_at_a_url_is_wrapped_with_its_token() {
+    let endpoint = Endpoint::start();
+    let bench = client();
+    let url = format!("http://{}/mcp", endpoint.address);
+    let entry = |url: &str| {
+        format!(
+            "{{\"mcpServers\": {{\n\"far\": {{ \"type\": \"http\", \"url\": \"{url}\",\n \"headers\": {{\"Authorization\": \
+             \"Bearer {TOKEN}\"}} }}\n}} }}\n"
+        )
+    };
+    bench.write("mcp.json", entry(&url));
+    done(&bench, "wrap mcp.json --dry-run");
+    assert!(!bench.path("home/countersign/profiles").exists(), "a dry run writes nothing");
+    done(&bench, "wrap mcp.json --yes --observe 1h");
+    assert!(!bench.read("mcp.json").contains(TOKEN));
+    let found = start(&bench, "far").call("search", json!({"query": "x"}));
+    assert_eq!(found["content"][0]["text"], "done", "{found}");
+    let refused = start(&bench, "far").call("delete_everything", json!({}));
+    assert_eq!(refused["_meta"]["dev.countersign/decision"]["code"], "UNDISCLOSED_TOOL", "{refused}");
+
+    let wrapped = bench.read("mcp.json");
+    done(&bench, "unwrap mcp.json");
+    assert_eq!(bench.read("mcp.json"), entry(&url));
+    // Another server under the same name needs another profile.
+    bench.write("mcp.json", entry(&format!("{url}/other")));
+    unchanged(&bench, "wrap mcp.json --yes", 3, "CONFIG_CONFLICT");
+    bench.write("mcp.json", wrapped);
+    std::fs::remove_dir_all(bench.path("home/countersign/profiles")).unwrap();
+    unchanged(&bench, "unwrap mcp.json", 1, "CLIENT_FILE_ORIGINAL");
+    endpoint.end();
 }
 
 /// A project in which a program with this version answers for Claude Code.

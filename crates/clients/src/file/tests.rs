@@ -21,7 +21,7 @@ fn wrap_all(mut file: ClientFile) -> (ClientFile, Vec<(usize, Wrapping)>) {
     let mut steps = Vec::new();
     for place in 0..file.servers().len() {
         let server = file.servers()[place].clone();
-        if let ServerStart::Command { .. } = server.start() {
+        if server.can_be_wrapped() {
             let (next, wrapping) = file.wrap(&server, "/usr/bin/countersign", "p-1").unwrap();
             steps.push((place, wrapping));
             file = next;
@@ -33,7 +33,7 @@ fn wrap_all(mut file: ClientFile) -> (ClientFile, Vec<(usize, Wrapping)>) {
 fn unwrap_all(mut file: ClientFile, steps: &[(usize, Wrapping)]) -> ClientFile {
     for (place, wrapping) in steps {
         let server = file.servers()[*place].clone();
-        file = file.unwrap(&server, *wrapping).unwrap();
+        file = file.unwrap(&server, wrapping).unwrap();
     }
     file
 }
@@ -44,14 +44,15 @@ fn unwrap_gives_back_the_bytes_of_every_client() {
         let before = read(name, text);
         let (wrapped, steps) = wrap_all(before.clone());
         assert!(!steps.is_empty(), "{name}");
-        for ((place, _), server) in steps.iter().zip(
-            before.servers().iter().filter(|server| matches!(server.start(), ServerStart::Command { .. })),
-        ) {
+        for (place, _) in &steps {
             let ServerStart::Gateway { profile, command, .. } = wrapped.servers()[*place].start() else {
                 panic!("{name}")
             };
-            let ServerStart::Command { command: old, .. } = server.start() else { panic!("{name}") };
-            assert_eq!((profile.as_str(), command), ("p-1", old), "{name}");
+            let old = match before.servers()[*place].start() {
+                ServerStart::Command { command, .. } => command.as_slice(),
+                ServerStart::Gateway { .. } | ServerStart::Url { .. } | ServerStart::Unknown => &[],
+            };
+            assert_eq!((profile.as_str(), command.as_slice()), ("p-1", old), "{name}");
         }
         assert_eq!(unwrap_all(wrapped, &steps).text(), text, "{name}");
     }
@@ -91,12 +92,43 @@ fn a_reformatted_entry_starts_the_same_server() {
 }
 
 #[test]
-fn an_entry_by_url_is_not_wrapped() {
-    for (name, text) in FILES {
-        let file = read(name, text);
-        for server in file.servers().iter().filter(|server| matches!(server.start(), ServerStart::Url(_))) {
-            assert_eq!(file.wrap(server, "countersign", "p").unwrap_err().code(), "CLIENT_FILE_SERVER");
-        }
+fn an_entry_by_url_keeps_its_other_members() {
+    let text = r#"{"mcpServers":{"far":{"type":"http","url":"https://a.example/mcp","headers":{"Authorization":"Bearer s"},"disabled":false}}}"#;
+    let (wrapped, steps) = wrap_all(read("a.json", text));
+    let entry = |text: &str| {
+        let whole: serde_json::Value = serde_json::from_str(text).unwrap();
+        whole["mcpServers"]["far"].clone()
+    };
+    let args = serde_json::json!(["mcp", "run", "--profile", "p-1"]);
+    let expected = serde_json::json!({"command": "/usr/bin/countersign", "args": args, "disabled": false});
+    assert_eq!(entry(wrapped.text()), expected);
+    assert!(!format!("{steps:?}").contains("Bearer"), "{steps:?}");
+
+    let pretty: serde_json::Value = serde_json::from_str(wrapped.text()).unwrap();
+    let reformatted = serde_json::to_string_pretty(&pretty).unwrap();
+    assert_eq!(entry(unwrap_all(read("a.json", &reformatted), &steps).text()), entry(text));
+    let edited = wrapped.text().replace("false", "true");
+    let back = unwrap_all(read("a.json", &edited), &steps);
+    assert_eq!(entry(back.text()), entry(&text.replace("false", "true")));
+}
+
+#[test]
+fn an_entry_by_url_needs_its_text_to_come_back() {
+    let (wrapped, _) = wrap_all(read("a.toml", "[mcp_servers.far]\nurl = 'https://a.example/mcp' # far\n"));
+    let error = wrapped.unwrap(&wrapped.servers()[0], &Wrapping::with_args()).unwrap_err();
+    assert_eq!(error.code(), "CLIENT_FILE_ORIGINAL");
+}
+
+#[test]
+fn toml_entries_with_more_than_a_url_are_not_wrapped() {
+    let of = |more: &str| format!("[mcp_servers.far]\nurl = \"https://a.example/mcp\"\n{more}\n");
+    assert!(read("a.toml", &of("")).servers()[0].can_be_wrapped());
+    let inline = "mcp_servers = { far = { url = \"https://a.example/mcp\" } }\n".to_owned();
+    for text in [of("bearer_token_env_var = \"T\""), of("http_headers = { A = \"b\" }"), inline] {
+        let file = read("a.toml", &text);
+        let server = &file.servers()[0];
+        assert!(!server.can_be_wrapped(), "{text}");
+        assert_eq!(file.wrap(server, "countersign", "p").unwrap_err().code(), "CLIENT_FILE_SERVER");
     }
 }
 

@@ -62,24 +62,21 @@ fn check_entry(
     let (profile, command, env, cwd) = match server.start() {
         ServerStart::Gateway { profile, gateway, command, env, cwd } => {
             let mut whole = vec![gateway.clone()];
-            whole.extend(["mcp", "run", "--profile", profile.as_str(), "--"].map(str::to_owned));
-            whole.extend(command.iter().cloned());
+            whole.extend(["mcp", "run", "--profile", profile.as_str()].map(str::to_owned));
+            let dashes = (!command.is_empty()).then(|| "--".to_owned());
+            whole.extend(dashes.into_iter().chain(command.iter().cloned()));
             (profile, whole, env, cwd)
         }
-        ServerStart::Command { .. } if only.is_none() => {
+        ServerStart::Command { .. } | ServerStart::Url { .. } if only.is_none() => {
             let text = "no gateway is in front of this server";
             found.warning(&about, "ENTRY_OPEN", text, Some(format!("countersign wrap {file}")));
-            return Ok(());
-        }
-        ServerStart::Url(_) if only.is_none() => {
-            found.warning(&about, "ENTRY_BY_URL", "a server by URL, which `wrap` does not support yet", None);
             return Ok(());
         }
         ServerStart::Unknown if only.is_none() => {
             found.warning(&about, "ENTRY_UNKNOWN", "neither a command nor a URL", None);
             return Ok(());
         }
-        ServerStart::Command { .. } | ServerStart::Url(_) | ServerStart::Unknown => return Ok(()),
+        ServerStart::Command { .. } | ServerStart::Url { .. } | ServerStart::Unknown => return Ok(()),
     };
     if only.is_some_and(|only| only.to_string() != *profile) {
         return Ok(());

@@ -4,15 +4,12 @@ use std::path::PathBuf;
 use clap::Args;
 use countersign_core::{AgentId, Millis, OperatorId, ServerName};
 
-use crate::drafting::Drafting;
+use crate::drafting::{Drafting, MAX_MESSAGE};
 use crate::failure::{Exit, Failure};
 use crate::mcp_server::ServerSource;
 use crate::output::{Output, note, reporter, watch_signals};
 use countersign_host::escape::{shown_json, shown_line};
 use countersign_host::remote_part::RemotePart;
-
-/// Most bytes of a message of the server.
-const MAX_MESSAGE: usize = 16 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {

@@ -19,7 +19,9 @@ use countersign_registry::{FileHighWater, HighWaterStore as _, ListedTool, Regis
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::by_url::{UrlServer, check_profile};
 use super::targets::Target;
+use super::variables::expanded;
 use crate::drafting::{Drafting, tier_of};
 use crate::failure::{Failure, one_line};
 use crate::files::{read_signers, write_file};
@@ -33,8 +35,6 @@ const TTL: Millis = Millis::from_secs(365 * 24 * 60 * 60);
 pub(crate) const HOOK: &str = "built-in tools";
 /// File that says which entry a profile belongs to.
 const ENTRY: &str = "entry.json";
-/// Value of a variable that only the client knows, for as long as the tools are listed.
-const UNKNOWN_VALUE: &str = "unknown-to-countersign";
 /// Longest description in a list, in characters.
 const ABOUT: usize = 70;
 /// Beginnings of sentences that a description of a tool does not need.
@@ -53,7 +53,7 @@ const ORDERS: [&str; 12] = [
     "important:",
 ];
 
-/// Which entry of a client a profile belongs to. It holds no argument and no environment.
+/// Which entry of a client a profile belongs to. It holds no argument and no environment, but the text of an entry by URL.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WrappedEntry {
@@ -86,6 +86,7 @@ pub(crate) struct DraftedEntry {
     name: ServerName,
     agent: AgentId,
     by: OperatorId,
+    by_url: Option<UrlServer>,
     entry: WrappedEntry,
 }
 
@@ -119,17 +120,15 @@ impl WrappedEntry {
 }
 
 impl DraftedEntry {
-    /// Starts the server, lists its tools and ends it.
+    /// Starts or reaches the server, lists its tools and ends it.
     pub(crate) fn draft(
         home: &UserFolder,
         target: &Target,
         server: &ClientServer,
+        by_url: Option<UrlServer>,
         wait: Millis,
         interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
-        let ServerStart::Command { command, env, cwd } = server.start() else {
-            return Err(internal("a server without a command"));
-        };
         let entry = WrappedEntry {
             client: target.client.clone(),
             file: target.path.to_str().ok_or_else(|| internal("a path is not UTF-8"))?.to_owned(),
@@ -139,13 +138,7 @@ impl DraftedEntry {
             hook: None,
         };
         let profile = profile_for(home, &entry)?;
-        let folder = target.path.parent().unwrap_or_else(|| Path::new("/"));
-        let expand = |text: &String| expanded(text, folder);
-        let command: Vec<_> = command.iter().map(|part| OsString::from(expand(part))).collect();
-        let env: Vec<_> = env.iter().map(|(name, value)| (name.clone(), expand(value))).collect();
-        let cwd = cwd.as_ref().or(entry.project.as_ref()).map(expand);
-        let cwd = cwd.as_deref().map(Path::new).filter(|folder| folder.is_dir());
-        let child = Server::start_within(&command, &env, cwd, interrupt)?;
+        check_profile(&home.profile(&profile), by_url.as_ref())?;
         let by = system_user().ok_or_else(|| Failure::usage("the system names no user"))?;
         let invalid = |_| internal("a name is not valid");
         let name = ServerName::new(&plain(server.name())).map_err(invalid)?;
@@ -153,11 +146,16 @@ impl DraftedEntry {
         let version = next_version(&home.profile(&profile))?;
         let drafting =
             Drafting { name: name.clone(), agent: agent.clone(), registered_by: by.clone(), version, wait };
-        let mut draft = drafting.draft_of(McpServer::Process(child), interrupt)?;
+        let source = by_url.as_ref().map(UrlServer::source).transpose()?;
+        let started = match &source {
+            Some(source) => source.start(interrupt)?,
+            None => McpServer::Process(process(target, server, interrupt)?),
+        };
+        let mut draft = drafting.draft_of(started, interrupt)?;
         let draft_tools: Vec<_> =
             draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
         let tools = draft_tools.iter().map(drafted_tool).collect::<Result<_, _>>()?;
-        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, entry })
+        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, by_url, entry })
     }
 
     /// Drafts the registry of a host's own tools, which its hook asks about. A draft that was signed before is kept, and tools in
@@ -215,13 +213,16 @@ impl DraftedEntry {
         let draft_tools: Vec<_> =
             draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
         let tools = draft_tools.iter().map(|tool| hook_tool(tool, root, guarded)).collect();
-        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, entry })
+        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, by_url: None, entry })
     }
 
     /// Signs the registry and writes the profile. A configuration that exists keeps all but its `[observe]` table.
     pub(crate) fn sign(&self, home: &UserFolder, observe_until: Option<Timestamp>) -> Result<(), Failure> {
         let profile = home.profile(&self.profile);
         profile.prepare()?;
+        if let Some(server) = &self.by_url {
+            server.keep_token(&profile)?;
+        }
         let mut draft = self.draft.clone();
         if let Some(tools) = draft.get_mut("tools") {
             *tools = Value::from(self.draft_tools.clone());
@@ -271,6 +272,7 @@ impl DraftedEntry {
     fn configuration(&self, home: &UserFolder) -> Result<String, Failure> {
         let Self { agent, by, profile, name, .. } = self;
         let origin = self.origin(home)?;
+        let by_url = self.by_url.as_ref().map(UrlServer::settings).unwrap_or_default();
         Ok(format!(
             "# Made by `countersign wrap`. See docs/gateway.md.\n\n[registry]\nfile = \"registry.json\"\n\
              trust_root = \"../../trust-root.json\"\nstate = \"registry.state\"\nmax_age = \"365d\"\n\n\
@@ -278,9 +280,22 @@ impl DraftedEntry {
              [approval]\nkey_file = \"../../approval.key\"\nstore = \"../../approvals.sqlite\"\naudience = \"{profile}\"\nttl = \"10m\"\n\
              # Clients give up after 60 s: a call waits for its answer a little less.\nhold = \"45s\"\n\n\
              [record]\nfolder = \"log\"\nkey_file = \"../../log.key\"\norigin = \"{origin}\"\n\n\
-             [server]\nname = \"{name}\"\n"
+             [server]\nname = \"{name}\"\n{by_url}"
         ))
     }
+}
+
+/// Starts an entry's server as its client does.
+fn process(target: &Target, server: &ClientServer, interrupt: &Interrupt) -> Result<Server, Failure> {
+    let ServerStart::Command { command, env, cwd } = server.start() else {
+        return Err(internal("a server without a command"));
+    };
+    let expand = |text: &str| expanded(text, target.folder());
+    let command: Vec<_> = command.iter().map(|part| OsString::from(expand(part))).collect();
+    let env: Vec<_> = env.iter().map(|(name, value)| (name.clone(), expand(value))).collect();
+    let cwd = cwd.as_deref().or(server.project()).map(expand);
+    let cwd = cwd.as_deref().map(Path::new).filter(|folder| folder.is_dir());
+    Ok(Server::start_within(&command, &env, cwd, interrupt)?)
 }
 
 /// Puts this `[observe]` table into a configuration, in place of one that it has. Without a time the configuration enforces.
@@ -382,28 +397,4 @@ fn plain(name: &str) -> String {
     let text: String = name.chars().map(letter).take(60).collect();
     let text = text.trim_matches(['-', '.', '_']);
     if text.is_empty() { "server".to_owned() } else { text.to_owned() }
-}
-
-/// Puts in what clients put in for `${..}`, as far as it is known here.
-pub(crate) fn expanded(text: &str, folder: &Path) -> String {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some((before, behind)) = rest.split_once("${") {
-        let Some((name, after)) = behind.split_once('}') else { break };
-        out.push_str(before);
-        let (name, default) = name.split_once(":-").map_or((name, None), |(name, value)| (name, Some(value)));
-        let variable = |name: &str| std::env::var(name).ok();
-        let value = match name {
-            "workspaceFolder" => {
-                let own = folder.ends_with(".vscode") || folder.ends_with(".cursor");
-                let folder = if own { folder.parent().unwrap_or(folder) } else { folder };
-                Some(folder.display().to_string())
-            }
-            "userHome" => variable("HOME"),
-            name => variable(name.strip_prefix("env:").unwrap_or(name)),
-        };
-        out.push_str(value.as_deref().or(default).unwrap_or(UNKNOWN_VALUE));
-        rest = after;
-    }
-    out.push_str(rest);
-    out
 }

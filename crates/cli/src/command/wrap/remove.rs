@@ -43,7 +43,7 @@ impl Unwrap {
                 let ServerStart::Gateway { profile, .. } = server.start() else { continue };
                 let kept = profile.parse().ok().and_then(|name| WrappedEntry::of(&home.profile(&name)));
                 let wrapping = kept.and_then(|entry| entry.wrapping).unwrap_or_else(Wrapping::with_args);
-                content = content.unwrap(&server, wrapping)?;
+                content = content.unwrap(&server, &wrapping)?;
                 names.push(one_line(server.name()));
             }
             write_client(file, &content)?;

@@ -40,8 +40,7 @@ pub(crate) fn status(out: &mut Output) -> Result<Exit, Failure> {
                     let broken = "broken: its profile is missing or open to others";
                     (decided.map_or(broken, |_| "protected"), Some(profile.clone()), decided)
                 }
-                ServerStart::Command { .. } => ("open", None, None),
-                ServerStart::Url(_) => ("open: by URL, which is not supported yet", None, None),
+                ServerStart::Command { .. } | ServerStart::Url { .. } => ("open", None, None),
                 ServerStart::Unknown => ("open: neither a command nor a URL", None, None),
             };
             rows.push((file.target.client.clone(), one_line(server.name()), state, profile, decided));

@@ -13,6 +13,13 @@ pub(crate) struct Target {
     pub(crate) scope: ConfigScope,
 }
 
+impl Target {
+    /// The folder of the file.
+    pub(super) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or_else(|| Path::new("/"))
+    }
+}
+
 /// Returns the configurations that exist: of the named client, the named file, or of all clients.
 pub(crate) fn targets(named: Option<&str>) -> Result<Vec<Target>, Failure> {
     let apps = match named.map(str::parse::<ClientApp>) {
