@@ -39,7 +39,7 @@ pub enum ServerStart {
         /// Folder.
         cwd: Option<String>,
     },
-    /// Connects to it.
+    /// Connects to it by URL.
     Url {
         /// Its address.
         url: String,
@@ -59,7 +59,7 @@ pub(crate) struct CommandPlaces {
     pub(crate) args: Option<ArgPlaces>,
 }
 
-/// Bytes of an entry that another takes the place of.
+/// Bytes that the command of a gateway replaces.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EntryPlace {
     /// In JSON the whole entry, in TOML its `url`.
