@@ -42,7 +42,7 @@ pub(crate) struct Doctor {
     /// Start no server.
     #[arg(long)]
     no_start: bool,
-    /// Command that starts the server of --config, for the call that must be refused.
+    /// Command that starts the server of --config, for the call that must be refused. A configuration with a URL needs none.
     #[arg(last = true, value_name = "COMMAND", requires = "config")]
     command: Vec<String>,
 }
@@ -54,7 +54,9 @@ impl Doctor {
         let starts = (!self.no_start).then_some(&interrupt);
         if let Some(config) = &self.config {
             let usable = check_config(&mut found, config, None);
-            if let (Some(usable), Some(interrupt), false) = (usable, starts, self.command.is_empty()) {
+            if let (Some(usable), Some(interrupt)) = (usable, starts)
+                && (usable.server.url.is_some() || !self.command.is_empty())
+            {
                 probe::of_config(&mut found, config, &usable, &self.command, interrupt)?;
             }
         } else {

@@ -100,6 +100,34 @@ fn endpoint_settings_that_leave_it_open_are_refused() {
 }
 
 #[test]
+fn plan_and_doctor_reach_a_server_at_a_url() {
+    let endpoint = Endpoint::start();
+    let bench = &endpoint.bench;
+    std::fs::create_dir(bench.path("far")).unwrap();
+    bench.write("far.token", TOKEN);
+    bench.mode("far.token", 0o600);
+    let url =
+        format!("url = \"http://{}/mcp\"\n[server.remote]\ntoken_file = \"far.token\"\n", endpoint.address);
+    let near = bench
+        .read("gateway.toml")
+        .replace("\"log\"", "\"far/log\"\nstate = \"far/state\"")
+        .replace("mark.json", "far.json");
+    bench.write("far.toml", near.replace("name = \"desk\"\n", &format!("name = \"desk\"\n{url}")));
+    bench.write("steps.json", json!([{"tool": "desk:search", "args": {"query": "x"}}]).to_string());
+
+    let ran = bench.run("plan run steps.json --config far.toml --session s1");
+    assert!(ran.code == 0 && ran.out.contains("done"), "{ran:?}");
+    // The endpoint writes its files meanwhile, so `fails` cannot compare them.
+    let both = bench.run("plan run steps.json --config far.toml -- sh server.sh");
+    assert!(both.code == 1 && both.err.contains("CONFIG_CONFLICT"), "{both:?}");
+    let neither = bench.run("plan run steps.json --config gateway.toml");
+    assert!(neither.code == 2 && neither.err.contains("USAGE"), "{neither:?}");
+    let looked = bench.run("doctor --config far.toml");
+    assert!(looked.code == 0 && looked.out.contains("the gateway starts"), "{looked:?}");
+    endpoint.end();
+}
+
+#[test]
 fn an_authorization_server_needs_public_keys() {
     let oauth = "[serve.oauth]\nissuer = \"https://a.example\"\nresource = \"https://b.example/mcp\"\njwks_file = \"jwks\"";
     let bench = serving(oauth);

@@ -49,7 +49,7 @@ pub(super) fn of_entry(
     say(found, about, tried);
 }
 
-/// Starts the gateway of a configuration in front of this server.
+/// Starts the gateway of a configuration, in front of the server that this command starts.
 pub(super) fn of_config(
     found: &mut Diagnoses,
     path: &Path,
@@ -61,8 +61,10 @@ pub(super) fn of_config(
     let mut command = vec![program.into_os_string()];
     command.extend(["mcp", "run", "--config"].map(OsString::from));
     command.push(path.as_os_str().to_owned());
-    command.push("--".into());
-    command.extend(server.iter().map(OsString::from));
+    if !server.is_empty() {
+        command.push("--".into());
+        command.extend(server.iter().map(OsString::from));
+    }
     let started = Server::start(&command, interrupt).map_err(Failure::from);
     say(found, "gateway", started.and_then(|server| round_trip(server, config)));
     Ok(())

@@ -19,15 +19,17 @@ use super::steps::{Steps, tell_trace};
 use crate::command::check::beside;
 use crate::command::mcp::plans::BreachFlags;
 use crate::command::token::DEFAULT_RUN;
+use crate::drafting::MAX_MESSAGE;
 use crate::failure::{Exit, Failure};
 use crate::files::{Source, read_text};
+use crate::mcp_server::ServerSource;
 use crate::minting::minted_ttl;
 use crate::output::{Output, counted, internal, reporter, watch_signals};
 use crate::record_args::RecordArgs;
 use countersign_host::config::{ApprovalConfig, Config};
 use countersign_host::config_file::ConfigFile;
 use countersign_host::plans::PlanPart;
-use countersign_host::server::{Client, Server};
+use countersign_host::server::Client;
 use countersign_host::session::{OpenSession, PreparedSession, SessionEnd};
 use countersign_host::signals::AgentWatch;
 
@@ -77,8 +79,8 @@ pub(crate) struct PlanRunArgs {
     /// How long to wait for each answer of the server.
     #[arg(long, value_name = "SPAN", default_value = "30s")]
     wait: Millis,
-    /// The command that starts the server and its arguments, after `--`.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "SERVER")]
+    /// The command that starts the server and its arguments, after `--`. A configuration with a URL needs none.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SERVER")]
     command: Vec<OsString>,
 }
 
@@ -99,9 +101,10 @@ struct Opening {
 
 impl PlanRunArgs {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let opening = self.opening()?;
-        let mut server = Server::start(&self.command, &watch_signals()?)?;
-        let mut client = server.client(self.wait)?;
+        let (opening, source) = self.opening()?;
+        let interrupt = watch_signals()?;
+        let mut server = source.start(&interrupt)?;
+        let mut client = server.client(self.wait, &interrupt)?;
         let ended =
             client.initialize().map_err(Failure::from).and_then(|_| self.walk(out, opening, &mut client));
         // This closes the server's input.
@@ -111,7 +114,7 @@ impl PlanRunArgs {
     }
 
     /// Reads and checks as much as possible before the server starts.
-    fn opening(&self) -> Result<Opening, Failure> {
+    fn opening(&self) -> Result<(Opening, ServerSource), Failure> {
         let from_stdin = [self.file == Source::Stdin, self.fill == Some(Source::Stdin)];
         let from_stdin = from_stdin.into_iter().chain([self.approval.as_deref() == Some("-")]);
         if from_stdin.filter(|from| *from).count() > 1 {
@@ -125,7 +128,7 @@ impl PlanRunArgs {
             let text = format!("--step-approval: the plan has {}", counted(last, "step"));
             return Err(Failure::new("PLAN_NO_SUCH_STEP", text));
         }
-        let (mut config, asking) = self.config(&file)?;
+        let (mut config, asking, source) = self.config(&file)?;
         let server = server_of(file.steps(), config.server.as_ref())?;
         let goal = config.goal.clone();
         config.on_breach = self.breach.on_breach()?;
@@ -144,7 +147,7 @@ impl PlanRunArgs {
         // The gate checks a step's arguments only when the step is due, after the plan's approval was spent.
         check_args(&runs, &session)?;
         let approval = self.approval.as_deref().map(read_text).transpose()?;
-        Ok(Opening {
+        let opening = Opening {
             plan,
             committed,
             runs,
@@ -155,10 +158,11 @@ impl PlanRunArgs {
             session_is_named,
             approval,
             plan_file,
-        })
+        };
+        Ok((opening, source))
     }
 
-    fn config(&self, plan: &PlanFile) -> Result<(Config, ApprovalRoute), Failure> {
+    fn config(&self, plan: &PlanFile) -> Result<(Config, ApprovalRoute, ServerSource), Failure> {
         let session = self.session.session_of(plan)?;
         if let Some(path) = &self.config {
             if self.record.is_given() {
@@ -170,15 +174,18 @@ impl PlanRunArgs {
             let asking = file.approval.as_ref().map_or(ApprovalRoute::Unavailable, |part| {
                 ApprovalRoute::Filing { config: path.clone(), ttl: part.ttl() }
             });
-            return Ok((file.config(session, &PlanPart::default())?, asking));
+            let (url, remote) = (file.server.url.as_deref(), file.server.remote.as_ref());
+            let source = ServerSource::of(url, remote, &self.command, MAX_MESSAGE, &reporter())?;
+            return Ok((file.config(session, &PlanPart::default())?, asking, source));
         }
+        let source = ServerSource::of(None, None, &self.command, MAX_MESSAGE, &reporter())?;
         let mut config = self.session.config(session, self.server.clone())?;
         if let Some(principal) = &self.principal {
             config.principal = principal.clone();
         }
         config.record = self.record.plan()?;
         let Some(key) = &self.approval_key else {
-            return Ok((config, ApprovalRoute::Unavailable));
+            return Ok((config, ApprovalRoute::Unavailable, source));
         };
         let run = named_or_default(self.run.as_ref())?;
         let audience = named_or_default(self.audience.as_ref())?;
@@ -186,10 +193,8 @@ impl PlanRunArgs {
         let mut approvals = ApprovalConfig::new(key.clone(), run.clone(), audience, store);
         approvals.max_lifetime = self.approval_ttl;
         config.approvals = Some(approvals);
-        Ok((
-            config,
-            ApprovalRoute::Minting { key_file: key.clone(), run, ttl: minted_ttl(self.approval_ttl) },
-        ))
+        let ttl = minted_ttl(self.approval_ttl);
+        Ok((config, ApprovalRoute::Minting { key_file: key.clone(), run, ttl }, source))
     }
 
     /// Opens the session, starts the plan, runs its calls and prints the trace.
