@@ -99,9 +99,7 @@ async def flow(folder):
     resource = f"http://127.0.0.1:{port}/mcp"
     command = [sys.executable, str(Path(__file__).with_name("asking_server.py")), str(folder / "got.jsonl"), "both"]
     with authorization_server(resource) as issuer:
-        keys = urlopen(f"{issuer}/jwks").read()
-        (folder / "jwks.json").write_bytes(keys)
-        oauth = f'[serve.oauth]\nissuer = "{issuer}"\nresource = "{resource}"\njwks_file = "jwks.json"\nscopes = ["mcp"]\n'
+        oauth = f'[serve.oauth]\nissuer = "{issuer}"\nresource = "{resource}"\njwks_url = "{issuer}/jwks"\nscopes = ["mcp"]\n'
         with served(folder, "asking", command, {"plain": {"impact": "read", "approval": "not_required"}}, port=port, oauth=oauth) as (url, _):
             check("oauth: the endpoint is the resource", url == resource, url)
             call = request("tools/call", {"name": "plain", "arguments": {}})

@@ -4,19 +4,21 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 
 use countersign_core::Millis;
+use countersign_host::config_file::ConfigFile;
 use countersign_host::error::HostError;
 use countersign_host::interrupt::Interrupt;
 use countersign_host::remote_part::RemotePart;
 use countersign_host::report::Reporter;
 use countersign_host::server::{Client, Server};
-use countersign_mcp::LostRequests;
+use countersign_host::server_part::{ServerPart, Servers};
+use countersign_mcp::{GatewaySettings, LostRequests};
 #[cfg(feature = "remote")]
 use countersign_remote::{RemoteServer, RemoteSession};
 
 use crate::failure::Failure;
 
-type ServerInput = Box<dyn Write + Send>;
-type ServerOutput = Box<dyn Read + Send>;
+pub(crate) type ServerInput = Box<dyn Write + Send>;
+pub(crate) type ServerOutput = Box<dyn Read + Send>;
 
 /// How a session gets its server.
 #[derive(Debug)]
@@ -66,6 +68,42 @@ impl ServerSource {
                 ))
             }
         }
+    }
+
+    /// Takes the servers of a configuration, in its order. `command` is the command line's, for the only server.
+    pub(crate) fn of_config(
+        config: &ConfigFile,
+        command: &[OsString],
+        settings: &[GatewaySettings],
+        reporter: &Reporter,
+    ) -> Result<Vec<Self>, Failure> {
+        let several = matches!(config.server, Servers::Several(_));
+        if several && !command.is_empty() {
+            let text =
+                "several servers have their commands in the configuration: leave out the one after `--`";
+            return Err(Failure::new("CONFIG_CONFLICT", text));
+        }
+        let of = |(part, settings): (&ServerPart, &GatewaySettings)| {
+            Self::of_part(part, command, settings.longest_server_line(), reporter)
+                .map_err(|failure| if several { failure.about(part.name.as_str()) } else { failure })
+        };
+        config.server.all().iter().zip(settings).map(of).collect()
+    }
+
+    /// Takes the server of one table. `command` is the command line's.
+    pub(crate) fn of_part(
+        part: &ServerPart,
+        command: &[OsString],
+        most: usize,
+        reporter: &Reporter,
+    ) -> Result<Self, Failure> {
+        if !part.command.is_empty() && !command.is_empty() {
+            let text = "the server has a command in the configuration and after `--`: leave out one";
+            return Err(Failure::new("CONFIG_CONFLICT", text));
+        }
+        let own: Vec<_> = part.command.iter().map(OsString::from).collect();
+        let command = if command.is_empty() { &own } else { command };
+        Self::of(part.url.as_deref(), part.remote.as_ref(), command, most, reporter)
     }
 
     pub(crate) fn start(&self, interrupt: &Interrupt) -> Result<McpServer, HostError> {

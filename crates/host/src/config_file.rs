@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use countersign_action_proposal::{HighImpacts, Profile};
 use countersign_approval_token::DEFAULT_GRANT_CAP;
-use countersign_core::{AgentId, Audience, ImpactClass, Millis, Principal, ServerName, SessionId, Timestamp};
+use countersign_core::{AgentId, Audience, ImpactClass, Millis, Principal, SessionId, Timestamp};
 use countersign_tool_gate::{AlarmRule, RefusalRate};
 use serde::Deserialize;
 
@@ -20,9 +20,10 @@ use crate::observe_part::ObservePart;
 use crate::plans::{Around, PlanPart};
 use crate::proposals::ProposalPlan;
 use crate::record::{PreparedRecord, RecordPart, RecordPlan};
-use crate::remote_part::RemotePart;
 use crate::report::Reporter;
 use crate::serve_part::ServePart;
+pub use crate::server_part::{EraName, LimitsPart};
+use crate::server_part::{ServerPart, Servers};
 use crate::sign_command::SignCommand;
 use crate::signals::{SignalsPart, SignalsPlan};
 use crate::time::{Span, now};
@@ -49,8 +50,8 @@ pub struct ConfigFile {
     /// Limits on memory and waiting times.
     #[serde(default)]
     pub limits: LimitsPart,
-    /// The server, and the methods that may pass.
-    pub server: ServerPart,
+    /// The servers, and the methods that may pass.
+    pub server: Servers,
     #[cfg(feature = "http")]
     pub(crate) notify: Option<crate::webhook::NotifyPart>,
     #[cfg(not(feature = "http"))]
@@ -126,20 +127,6 @@ pub struct ApprovalPart {
     store_must_exist: bool,
 }
 
-/// An era of MCP, as the configuration names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
-pub enum EraName {
-    /// The one that the peer speaks.
-    #[default]
-    Auto,
-    /// Revisions that begin with `initialize`.
-    Handshake,
-    /// Revision 2026-07-28.
-    Stateless,
-}
-
 /// Rules by which action proposals are judged.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -202,48 +189,6 @@ pub enum Announce {
     Tool,
     /// By both.
     Both,
-}
-
-/// The server, and the methods that may pass between it and its client.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct ServerPart {
-    /// The server's name in the registry.
-    pub name: ServerName,
-    /// URL of a remote server, in place of a command that starts one.
-    pub url: Option<String>,
-    /// Credential and connections of a remote server.
-    pub remote: Option<RemotePart>,
-    /// Further methods of the client that may pass.
-    #[serde(default)]
-    pub methods: Vec<String>,
-    /// Further methods of the server that may pass.
-    #[serde(default)]
-    pub server_methods: Vec<String>,
-    /// Era of MCP that is spoken to the server.
-    #[serde(default)]
-    pub era: EraName,
-    /// Era of MCP that is spoken to the client.
-    #[serde(default)]
-    pub client_era: EraName,
-}
-
-/// Limits on memory and waiting times. An omitted limit is the gateway's own.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct LimitsPart {
-    /// Longest line of the client, in bytes.
-    pub client_line: Option<usize>,
-    /// Longest line of the server, in bytes.
-    pub server_line: Option<usize>,
-    /// Number of requests that may be unanswered, each way.
-    pub outstanding: Option<usize>,
-    /// Time for the server to list its tools.
-    pub list_wait: Option<Span>,
-    /// Time for answers after the client left.
-    pub drain: Option<Span>,
 }
 
 impl ApprovalPart {
@@ -361,7 +306,7 @@ impl ConfigFile {
         }
         paths.extend(export::paths(&mut config.metrics));
         paths.extend(config.serve.paths());
-        paths.extend(config.server.remote.iter_mut().flat_map(RemotePart::paths));
+        paths.extend(config.server.paths());
         #[cfg(feature = "http")]
         paths.extend(config.notify.iter_mut().flat_map(|part| part.paths()));
         for path in paths {
@@ -495,7 +440,7 @@ impl ConfigFile {
         config.max_age = self.registry.max_age();
         config.ttl = self.session.ttl.map(Span::millis);
         config.tools.clone_from(&self.session.tools);
-        config.server = Some(self.server.name.clone());
+        config.server = self.server.one().ok().map(|server| server.name.clone());
         config.record = Some(self.record.plan());
         config.rule = plans.rule;
         config.on_breach = plans.on_breach()?;
@@ -535,13 +480,19 @@ impl ConfigFile {
         })
     }
 
-    /// Returns the gate's name that approvals bind; by default the server's name.
+    /// Returns the agent of its sessions.
+    #[must_use]
+    pub const fn agent(&self) -> &AgentId {
+        &self.session.agent
+    }
+
+    /// Returns the gate's name that approvals bind; by default the name of the only server.
     ///
     /// # Errors
-    /// `INTERNAL`.
+    /// `CONFIG_CONFLICT` without a name for several servers, and `INTERNAL`.
     pub fn audience(&self) -> Result<Audience, HostError> {
         let named = self.approval.as_ref().and_then(|approval| approval.audience.clone());
-        named.map_or_else(|| audience_of(&self.server.name), Ok)
+        named.map_or_else(|| audience_of(self.server.only("`audience` is missing")?), Ok)
     }
 }
 
@@ -567,8 +518,8 @@ pub fn run_of(session: &SessionId) -> Result<countersign_core::RunId, HostError>
     session.as_str().parse().map_err(|_| HostError::internal("a session's id is not a run's"))
 }
 
-fn audience_of(server: &ServerName) -> Result<Audience, HostError> {
-    server.as_str().parse().map_err(|_| HostError::internal("a server's name is not an audience"))
+fn audience_of(server: &ServerPart) -> Result<Audience, HostError> {
+    server.name.as_str().parse().map_err(|_| HostError::internal("a server's name is not an audience"))
 }
 
 /// HostError for a malformed file with the line number, but without the line's text.

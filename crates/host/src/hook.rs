@@ -85,7 +85,7 @@ pub fn decide(
     let watch = AgentWatch::new(session.gate.clone(), reporter.clone());
     watch.look();
     let answer = match event {
-        Ok(event) => session.answer(config.server.name.as_str(), &event)?,
+        Ok(event) => session.answer(config.server.one()?.name.as_str(), &event)?,
         Err(bad) => HookAnswer::Refused(text_of(&session.gate.refuse_malformed("-", &bad.reason))),
     };
     watch.look_at_signals();

@@ -45,6 +45,7 @@ pub mod remote_part;
 pub mod report;
 pub mod serve_part;
 pub mod server;
+pub mod server_part;
 pub mod session;
 pub mod sign_command;
 pub mod signals;

@@ -50,7 +50,9 @@ pub struct OauthPart {
     /// The endpoint's URL as clients know it: the audience of every token.
     pub resource: String,
     /// File with the issuer's public keys, a JWK set.
-    pub jwks_file: PathBuf,
+    pub jwks_file: Option<PathBuf>,
+    /// URL of the issuer's public keys, in place of a file.
+    pub jwks_url: Option<String>,
     /// Scopes that a token needs.
     #[serde(default)]
     pub scopes: Vec<String>,
@@ -129,7 +131,7 @@ impl ServePart {
             .iter_mut()
             .flat_map(|tls| [&mut tls.certificate, &mut tls.key].into_iter().chain(&mut tls.client_ca));
         let files = self.token_file.iter_mut().chain(&mut self.users_file);
-        let keys = self.oauth.iter_mut().map(|oauth| &mut oauth.jwks_file);
+        let keys = self.oauth.iter_mut().flat_map(|oauth| &mut oauth.jwks_file);
         files.chain(&mut self.socket).chain(tls).chain(keys)
     }
 }

@@ -95,7 +95,7 @@ fn guarded<T>(link: &Link, call: &HeldCall, work: impl FnOnce() -> T) -> Option<
 /// earlier call that waits. A call that is refused at once does not wait.
 fn needs_list(link: &Link, call: &HeldCall) -> bool {
     let is_plan = call.name == SUBMIT_PLAN && link.settings.plans.is_some();
-    let tool = ToolId::new(link.settings.server().as_str(), &call.name).ok();
+    let tool = link.tool_of(call);
     let is_disclosed = is_plan || tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool));
     if !is_disclosed || !link.gate.may_call() {
         return false;
@@ -105,7 +105,7 @@ fn needs_list(link: &Link, call: &HeldCall) -> bool {
 
 fn learn_definitions(link: &Link, call: &HeldCall) {
     if !link.is_over(call)
-        && let Ok(tool) = ToolId::new(link.settings.server().as_str(), &call.name)
+        && let Some(tool) = link.tool_of(call)
     {
         know_definition(link, &tool);
     }
@@ -116,8 +116,8 @@ fn decide(link: &Link, call: &HeldCall) -> Option<OpenQuestion> {
     if link.is_over(call) {
         return None;
     }
-    let server = link.settings.server();
-    let tool = ToolId::new(server.as_str(), &call.name).ok();
+    let server = link.settings.server().as_str();
+    let tool = link.tool_of(call);
     let is_disclosed = || tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool));
     match (call.name.as_str(), link.settings.plans) {
         (SUBMIT_PLAN, Some(approvals)) => return submit(link, call, approvals),
@@ -152,7 +152,7 @@ fn decide(link: &Link, call: &HeldCall) -> Option<OpenQuestion> {
         None => (&call.args, call.request_id()),
     };
     // The gate holds the value of the one reading to its own limits, and forwards it.
-    let mut asked = ToolCall::from_read(call_id.as_str(), Some(server.as_str()), &call.name, args);
+    let mut asked = ToolCall::from_read(call_id.as_str(), Some(server), &call.name, args);
     if let Some(id) = &request_id {
         asked = asked.request_id(id);
     }

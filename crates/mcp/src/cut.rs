@@ -81,7 +81,8 @@ impl<'a> ValuePosition<'a> {
         found
     }
 
-    fn bytes(&self) -> &'a [u8] {
+    /// The text of the value.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
         self.text.get(self.at.clone()).unwrap_or_default()
     }
 

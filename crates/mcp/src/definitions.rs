@@ -24,6 +24,8 @@ const MAX_ATTEMPTS: usize = 3;
 pub(crate) struct Reviewed {
     /// The tools that the client may see, by position in the page.
     pub(crate) kept: Vec<usize>,
+    /// Their names.
+    pub(crate) names: Vec<ToolName>,
     /// Those of them that announce the member `__pic`.
     pub(crate) announced: Vec<usize>,
     /// The gateway's own tools, on the client's first page.
@@ -68,7 +70,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
     }
     let view = link.gate.registry().view();
     let is_alive = link.clock.now().is_ok_and(|now| link.gate.contract().check(&view, now).is_ok());
-    let (mut kept, mut announced, mut tools) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut kept, mut names, mut announced, mut tools) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for id in order {
         let name = id.name().clone();
         match seen.get(&id).copied().flatten() {
@@ -79,6 +81,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
                     |rules: &ToolRules| rules.entry().definition().is_none_or(|pinned| pinned == digest);
                 if is_alive && !tasks.contains(&at) && rules.is_some_and(fits) {
                     kept.push(at);
+                    names.push(name.clone());
                     if link.settings.proposals.in_schema() && link.gate.requires_proposal(&id) {
                         announced.push(at);
                     }
@@ -93,7 +96,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
         tools.push(name);
     }
     let own = if is_alive && page == Page::First { own_tools(link) } else { Vec::new() };
-    Some(Reviewed { kept, announced, own, tools, next: era_2025::next_page(result) })
+    Some(Reviewed { kept, names, announced, own, tools, next: era_2025::next_page(result) })
 }
 
 /// The definitions of the gateway's own tools in this session.

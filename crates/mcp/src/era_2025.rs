@@ -41,7 +41,7 @@ pub(crate) const VERSIONS: [&str; 5] = ["2025-11-25", "2025-06-18", "2025-03-26"
 
 const NOTIFICATIONS: &str = "notifications/";
 pub(crate) const CALL: &str = "tools/call";
-const LIST_TOOLS: &str = "tools/list";
+pub(crate) const LIST_TOOLS: &str = "tools/list";
 pub(crate) const INITIALIZE: &str = "initialize";
 pub(crate) const INITIALIZED: &str = "notifications/initialized";
 const ELICIT: &str = "elicitation/create";
@@ -49,7 +49,9 @@ const ELICIT: &str = "elicitation/create";
 ///
 /// [`DenialReason`]: countersign_approval_token::DenialReason
 const FORM: &str = r#"{"properties":{"approve":{"default":false,"title":"Approve exactly this call, once","type":"boolean"},"reason":{"maxLength":200,"title":"Reason, if you deny it","type":"string"}},"required":["approve"],"type":"object"}"#;
-const PING: &str = "ping";
+pub(crate) const PING: &str = "ping";
+pub(crate) const SET_LEVEL: &str = "logging/setLevel";
+pub(crate) const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
 const LOG_MESSAGE: &str = "notifications/message";
 const INSTRUCTIONS: &str = "instructions";
 pub(crate) const CANCELLED: &str = "notifications/cancelled";

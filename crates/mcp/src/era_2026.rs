@@ -37,7 +37,7 @@ const OLDER: [&str; 2] =
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
-const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+pub(crate) const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// Params of a client's retry with the input that the server requested.
 pub(crate) const RETRY: [&str; 2] = [INPUT_RESPONSES, REQUEST_STATE];

@@ -8,6 +8,12 @@ pub enum SettingsError {
     /// The server has the gateway's own name.
     #[error("server name `countersign` is reserved where the client submits plans")]
     Server,
+    /// The name of one of several servers cannot begin the names of its tools.
+    #[error("the name of one of several servers has up to 32 characters, no `__`, and no `_` at its end")]
+    Prefix,
+    /// One of several gateways does not fit the others.
+    #[error("one of several gateways {0}")]
+    Several(&'static str),
     /// A limit is zero or too large.
     #[error("{what} must be 1 to {max}")]
     Limit {
@@ -25,6 +31,8 @@ impl SettingsError {
         match self {
             Self::Method => "GATEWAY_METHOD",
             Self::Server => "GATEWAY_SERVER",
+            Self::Prefix => "GATEWAY_PREFIX",
+            Self::Several(_) => "GATEWAY_SEVERAL",
             Self::Limit { .. } => "GATEWAY_LIMIT",
         }
     }
@@ -37,6 +45,9 @@ pub enum GatewayError {
     /// The operating system provided no thread.
     #[error("a thread could not be started")]
     Thread(#[source] std::io::Error),
+    /// The group has no gateway.
+    #[error("a group of gateways is empty")]
+    Empty,
     /// The operating system provided no random bytes.
     #[error("random bytes unavailable")]
     Random,
@@ -48,6 +59,7 @@ impl GatewayError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Thread(_) => "GATEWAY_THREAD",
+            Self::Empty => "GATEWAY_EMPTY",
             Self::Random => "RANDOM_UNAVAILABLE",
         }
     }

@@ -1,7 +1,6 @@
-use std::io::Read;
-
 use countersign_audit_log::Direction;
 use countersign_canonical_json::{Canonical, Limits, LimitsError, Recipe, ValueRef, read};
+use countersign_core::{ToolId, ToolName};
 use countersign_tool_gate::Rejection;
 
 use crate::cut::{Edits, ValuePosition};
@@ -14,7 +13,7 @@ use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
 use crate::handshake::HandshakeAttempt;
 use crate::held_call::HeldCall;
-use crate::line::{LineReader, PeerLine};
+use crate::line::{PeerLine, PeerLines};
 use crate::link::{Link, RequestPurpose};
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
@@ -27,12 +26,10 @@ use crate::table::{Answered, Cancel};
 const ENVELOPE_DEPTH: usize = 16;
 
 /// Reads the client's lines until the stream ends, and passes the allowed ones.
-pub(crate) fn read_client(link: &Link, stream: impl Read) {
-    let bytes = link.settings.limits.client_line;
-    let Ok(limits) = line_limits(bytes) else {
+pub(crate) fn read_client(link: &Link, mut lines: impl PeerLines) {
+    let Ok(limits) = line_limits(link.settings.limits.client_line) else {
         return;
     };
-    let mut lines = LineReader::new(stream, bytes);
     let mut line = Vec::new();
     // A read error ends the stream.
     while let Ok(next) = lines.next(&mut line) {
@@ -82,11 +79,7 @@ fn refuse(link: &Link, id: Option<&RpcId>, method: Option<&str>, fault: Fault) {
     }
     let id = id.cloned();
     link.refuse_later(fault, move |link| match (refuse_call(link, fault), id) {
-        (Some(rejection), Some(id)) => {
-            let refusal = RefusalText::of(rejection.code(), rejection.call_id());
-            let refusal = RefusalText { record: rejection.sequence(), ..refusal };
-            link.answer_refused(&id, refusal_line(&id, refusal));
-        }
+        (Some(rejection), Some(id)) => answer_rejected(link, &id, &rejection),
         (_, id) => link.answer_fault(id.as_ref(), fault),
     });
 }
@@ -126,6 +119,9 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
         return refuse(link, Some(id), Some(method), Fault::IdInUse);
     }
     if link.is_too_early(method) {
+        if link.settings.shown.is_some() && era_2025::is_call(method) {
+            return call_too_early(link, id, params);
+        }
         return refuse(link, Some(id), Some(method), Fault::NotInitialized);
     }
     if link.modern_server.is_on() && era_2026::is_removed(method) {
@@ -287,12 +283,15 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Opti
     let Some(call) = era_2025::read_call(params) else {
         return refuse(link, Some(id), Some(method), Fault::BadParams);
     };
+    let Some(name) = name_at_server(link, call.name) else {
+        return refuse_unknown(link, id, call.name);
+    };
     let held = link.asked.lock().hold(id.clone(), RequestPurpose::Held);
     let serial = match held {
         Ok(serial) => serial,
         Err(fault) => return cannot_open(link, id, method, fault),
     };
-    let call = HeldCall::new(id.clone(), serial, call, message);
+    let call = HeldCall::new(id.clone(), serial, name, call, message);
     if !link.calls.push(message.bytes().len(), call) {
         if link.is_stopped() {
             // Not through the gate: the agent did nothing wrong.
@@ -300,6 +299,51 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Opti
         }
         withdraw(link, id, serial);
     }
+}
+
+/// The server's name of a tool that the client calls. `None` if it is of another server of the session, or of none.
+fn name_at_server(link: &Link, called: &str) -> Option<String> {
+    let Some(shown) = &link.settings.shown else { return Some(called.into()) };
+    let contract = link.gate.contract();
+    let tools = contract.tools().iter().filter(|tool| tool.server() == link.settings.server());
+    shown.plain(called, tools.map(ToolId::name)).map(Into::into)
+}
+
+/// Answers a call of a server that has not shaken hands while others have. That is no fault of the agent, unless the tool is
+/// undisclosed.
+fn call_too_early(link: &Link, id: &RpcId, params: Option<ValueRef<'_>>) {
+    let Some(call) = era_2025::read_call(params) else {
+        return refuse(link, Some(id), Some(era_2025::CALL), Fault::BadParams);
+    };
+    let tool = name_at_server(link, call.name).and_then(|name| {
+        let name = ToolName::new(&name).ok()?;
+        Some(ToolId::from_names(link.settings.server().clone(), name))
+    });
+    if !tool.is_some_and(|tool| link.gate.contract().discloses(&tool)) {
+        return refuse_unknown(link, id, call.name);
+    }
+    link.record(Direction::ToServer, Some(era_2025::CALL), Fault::NotInitialized);
+    link.answer_fault(Some(id), Fault::NotInitialized);
+}
+
+/// Refuses a call of a tool that no server here has.
+fn refuse_unknown(link: &Link, id: &RpcId, name: &str) {
+    let (id, name) = (id.clone(), name.to_owned());
+    link.refuse_later(Fault::NotAllowed, move |link| {
+        let Ok(call_id) = (link.new_call_id)() else {
+            link.record(Direction::ToServer, Some(era_2025::CALL), Fault::Internal);
+            return link.answer_fault(Some(&id), Fault::Internal);
+        };
+        let rejection = link.gate.refuse_undisclosed(call_id.as_str(), &name, "no server here has the tool");
+        answer_rejected(link, &id, &rejection);
+    });
+}
+
+/// Answers a call that the gate has refused.
+fn answer_rejected(link: &Link, id: &RpcId, rejection: &Rejection) {
+    let refusal = RefusalText::of(rejection.code(), rejection.call_id());
+    let refusal = RefusalText { record: rejection.sequence(), ..refusal };
+    link.answer_refused(id, refusal_line(id, refusal));
 }
 
 /// Answers a request that could not be opened. If the server is gone, there is nothing to record: the request was allowed.

@@ -13,7 +13,7 @@ use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
 use crate::handshake::HandshakeAttempt;
 use crate::input_rounds::with_state;
-use crate::line::{LineReader, PeerLine};
+use crate::line::{LineReader, PeerLine, PeerLines};
 use crate::link::{Link, RequestPurpose};
 use crate::listing::PageAnswer;
 use crate::members::strange;
@@ -262,6 +262,14 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
                 cut_look_alikes(link, edits, place, message);
                 era_2025::keep_tools(edits, place, &page.kept, &page.own);
                 let tools = place.find(&["result", "tools"]);
+                if let Some(shown) = &link.settings.shown {
+                    for (at, tool) in page.kept.iter().zip(&page.names) {
+                        let name = tools.as_ref().and_then(|tools| tools.element(*at)?.get("name"));
+                        if let Some(name) = name {
+                            edits.replace(&name, format!("\"{}\"", shown.shown(tool)));
+                        }
+                    }
+                }
                 for tool in page.announced.iter().filter_map(|at| tools.as_ref()?.element(*at)) {
                     announce_member(edits, &tool);
                 }

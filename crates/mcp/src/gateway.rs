@@ -19,9 +19,10 @@ use crate::fault::Fault;
 use crate::forms::ClientForms;
 use crate::from_client::read_client;
 use crate::from_server::{lost, read_server};
-use crate::link::{EndedBy, Link, LinkParts};
+use crate::line::{LineReader, PeerLines};
+use crate::link::{EndedBy, Link, LinkParts, NewCallId};
 use crate::message::RpcId;
-use crate::notice::GatewayNotice;
+use crate::notice::{ContractNews, GatewayNotice};
 use crate::plans::finish;
 use crate::recording::record_refusals;
 use crate::session_end::watch_session;
@@ -180,13 +181,14 @@ impl Gateway {
                 sink,
                 clock,
                 pending,
-                new_call_id,
+                new_call_id: new_call_id.into(),
                 before_call,
                 last_step: None,
                 notice: Box::new(|_| {}),
                 question: Box::new(|_, _| {}),
                 forms: None,
                 renewal: None,
+                contract_news: None,
             },
             stop: GatewayStop::default(),
         }
@@ -226,6 +228,23 @@ impl Gateway {
     ) -> Self {
         self.parts.renewal = Some(Box::new(negotiate));
         self
+    }
+
+    pub(crate) const fn settings(&self) -> &GatewaySettings {
+        &self.parts.settings
+    }
+
+    pub(crate) const fn gate(&self) -> &ToolGate {
+        &self.parts.gate
+    }
+
+    /// Makes the end of the session's contract known once, for all gateways of the session.
+    pub(crate) fn share_news(&mut self, news: &Arc<ContractNews>) {
+        self.parts.contract_news = Some(Arc::clone(news));
+    }
+
+    pub(crate) fn new_call_id(&self) -> NewCallId {
+        Arc::clone(&self.parts.new_call_id)
     }
 
     /// Returns a handle that ends the gateway from outside.
@@ -278,6 +297,17 @@ impl Gateway {
         server_in: impl Write + Send + 'static,
         server_out: impl Read + Send + 'static,
     ) -> Result<GatewayEnd, GatewayError> {
+        let client_in = LineReader::new(client_in, self.parts.settings.limits.client_line);
+        self.run_lines(client_in, client_out, server_in, server_out)
+    }
+
+    pub(crate) fn run_lines(
+        self,
+        client_in: impl PeerLines + Send + 'static,
+        client_out: impl Write + Send + 'static,
+        server_in: impl Write + Send + 'static,
+        server_out: impl Read + Send + 'static,
+    ) -> Result<GatewayEnd, GatewayError> {
         let drain = Duration::from_millis(self.parts.settings.limits.drain.as_millis());
         let bits = getrandom::u64().map_err(|_| GatewayError::Random)?;
         let link = Arc::new(Link::new(self.parts, &format!("{bits:016x}")));
@@ -319,7 +349,7 @@ impl Gateway {
 
 fn start_all(
     link: &Arc<Link>,
-    client_in: impl Read + Send + 'static,
+    client_in: impl PeerLines + Send + 'static,
     client_out: impl Write + Send + 'static,
     server_in: impl Write + Send + 'static,
     server_out: impl Read + Send + 'static,

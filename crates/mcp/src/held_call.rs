@@ -12,6 +12,7 @@ pub(crate) struct HeldCall {
     pub(crate) serial: u64,
     /// Length of its line, in bytes.
     pub(crate) weight: usize,
+    /// The tool's name at the server.
     pub(crate) name: String,
     pub(crate) args: CallArgs,
     /// Canonical text of the action proposal in the call's metadata.
@@ -31,8 +32,14 @@ pub(crate) struct HeldCall {
 }
 
 impl HeldCall {
-    /// Creates a held call from the parameters parsed from `message`.
-    pub(crate) fn new(id: RpcId, serial: u64, call: CallParams<'_>, message: &Canonical) -> Self {
+    /// Creates a held call from the parameters parsed from `message`. `name` is the tool's name at the server.
+    pub(crate) fn new(
+        id: RpcId,
+        serial: u64,
+        name: String,
+        call: CallParams<'_>,
+        message: &Canonical,
+    ) -> Self {
         let meta = call.meta.and_then(|meta| match era_2025::outside_call(meta) {
             Some(rest) if rest == "{}" => None,
             Some(rest) => Some(rest),
@@ -42,7 +49,7 @@ impl HeldCall {
             id,
             serial,
             weight: message.bytes().len(),
-            name: call.name.into(),
+            name,
             args: CallArgs::new(match call.arguments {
                 Some(args) => message.subtree(args),
                 None => Canonical::empty_object(message.recipe()),

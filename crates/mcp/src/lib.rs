@@ -54,6 +54,8 @@ mod requests;
 mod results;
 mod session_end;
 mod settings;
+mod several;
+mod shown_names;
 mod streamable_http;
 mod submission;
 mod table;
@@ -69,6 +71,7 @@ pub use gateway::{Gateway, GatewayEnd, GatewayStop, LostRequest, LostRequests};
 pub use notice::GatewayNotice;
 pub use proposing::PROPOSE;
 pub use settings::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint};
+pub use several::Gateways;
 pub use streamable_http::{
     HeaderParams, PostedHeaders, PostedMessage, ReturnPlace, ReturnedLine, UnreadablePost, cancel_line,
     error_for,

@@ -23,14 +23,21 @@ pub(crate) struct LineReader<R> {
     limit: usize,
 }
 
+/// Lines of a peer, one after another.
+pub(crate) trait PeerLines {
+    /// Reads the next line into `line`, which is cleared first. The line feed and a carriage return before it are
+    /// dropped.
+    fn next(&mut self, line: &mut Vec<u8>) -> io::Result<PeerLine>;
+}
+
 impl<R: Read> LineReader<R> {
     pub(crate) fn new(stream: R, limit: usize) -> Self {
         Self { stream: BufReader::with_capacity(CHUNK, stream), limit }
     }
+}
 
-    /// Reads the next line into `line`, which is cleared first. The line feed and a carriage return before it are
-    /// dropped.
-    pub(crate) fn next(&mut self, line: &mut Vec<u8>) -> io::Result<PeerLine> {
+impl<R: Read> PeerLines for LineReader<R> {
+    fn next(&mut self, line: &mut Vec<u8>) -> io::Result<PeerLine> {
         line.clear();
         line.shrink_to(CHUNK);
         let (mut seen, mut too_long) = (false, None::<Gleaner>);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use countersign_approval_token::{PendingApprovals, PendingError};
 use countersign_audit_log::{AuditSink, Direction, Record, RefusedRow, UnrecordedAnswer};
-use countersign_core::{CallId, Clock, Timestamp};
+use countersign_core::{CallId, Clock, Timestamp, ToolId, ToolName};
 use countersign_tool_gate::{CallApprovals, InFlight, Refusals, RejectionCode, ToolGate};
 use parking_lot::{Condvar, Mutex};
 
@@ -22,7 +22,7 @@ use crate::members::UnknownMembers;
 use crate::message::{RpcId, error_line, error_line_with};
 use crate::modern_client::{ClientOutput, ModernClient};
 use crate::modern_server::ModernServer;
-use crate::notice::{AnnouncedContract, GatewayNotice, Notice, QuestionNotice, Renewal};
+use crate::notice::{ContractNews, GatewayNotice, Notice, QuestionNotice, Renewal};
 use crate::output::PeerOutput;
 use crate::proposed::ProposedCalls;
 use crate::queue::Queue;
@@ -37,7 +37,7 @@ use crate::waiting::WaitingCalls;
 pub(crate) const MAX_WAITING: usize = 4_096;
 
 /// Creates call ids.
-pub(crate) type NewCallId = Box<dyn Fn() -> Result<CallId, CallIdError> + Send + Sync>;
+pub(crate) type NewCallId = Arc<dyn Fn() -> Result<CallId, CallIdError> + Send + Sync>;
 
 /// Shared state of the gateway's threads.
 ///
@@ -60,7 +60,9 @@ pub(crate) struct Link {
     pub(crate) question: QuestionNotice,
     /// Negotiates a new contract, if the session is to be renewed.
     pub(crate) renewal: Option<Renewal>,
-    pub(crate) contract_news: Mutex<AnnouncedContract>,
+    pub(crate) contract_news: Arc<ContractNews>,
+    /// The number of changes of the contract that the known definitions belong to.
+    pub(crate) seen_changes: AtomicU64,
     latest: AtomicU64,
     /// Requests of the client and of the gateway that the server has yet to answer.
     pub(crate) asked: Mutex<Requests<RequestPurpose>>,
@@ -184,6 +186,8 @@ pub(crate) struct LinkParts {
     pub(crate) question: QuestionNotice,
     pub(crate) forms: Option<Arc<dyn ClientForms>>,
     pub(crate) renewal: Option<Renewal>,
+    /// Shared with the other gateways of the session.
+    pub(crate) contract_news: Option<Arc<ContractNews>>,
 }
 
 impl Link {
@@ -193,7 +197,7 @@ impl Link {
         let refused = parts.gate.refused_messages(parts.settings.refused_messages);
         let ttl = parts.settings.approval_ttl;
         let approvals = parts.pending.map(|store| CallApprovals::new(store, ttl));
-        let contract_news = Mutex::new(AnnouncedContract::of(&parts.gate));
+        let contract_news = parts.contract_news.unwrap_or_else(|| Arc::new(ContractNews::of(&parts.gate)));
         // Forms of the gateway have no place in the stateless era, and requests of the server only if the server is of it.
         let asks_client = !parts.settings.server_methods.is_empty();
         let rounds = InputRounds::new(
@@ -221,6 +225,7 @@ impl Link {
             notice: parts.notice,
             question: parts.question,
             renewal: parts.renewal,
+            seen_changes: AtomicU64::new(contract_news.changes.load(Ordering::SeqCst)),
             contract_news,
             latest: AtomicU64::new(0),
             asked: Mutex::new(Requests::new(prefix, limits.outstanding)),
@@ -494,6 +499,12 @@ impl Link {
         is_stopped
     }
 
+    /// The tool that a call names, if it can be one.
+    pub(crate) fn tool_of(&self, call: &HeldCall) -> Option<ToolId> {
+        let name = ToolName::new(&call.name).ok()?;
+        Some(ToolId::from_names(self.settings.server().clone(), name))
+    }
+
     /// Returns whether the call no longer awaits an answer: it was cancelled, or the server ended.
     pub(crate) fn is_over(&self, call: &HeldCall) -> bool {
         !self.asked.lock().is_held(call.serial)
@@ -544,7 +555,7 @@ impl Link {
     pub(crate) fn wait_for_rest(&self, limit: Duration) {
         let is_done = |life: &EndProgress| {
             let is_over = life.server_ended
-                || (life.calls_ended && !life.server_speaks && self.asked.lock().is_empty());
+                || (life.calls_ended && !life.server_speaks && self.asked.lock().is_settled());
             is_over && !life.client_cancels
         };
         let mut life = self.life.lock();

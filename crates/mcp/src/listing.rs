@@ -38,6 +38,10 @@ impl Deadline {
     pub(crate) fn within(wait: Duration) -> Self {
         Self(now().checked_add(wait).unwrap_or_else(now))
     }
+
+    pub(crate) fn is_over(&self) -> bool {
+        now() >= self.0
+    }
 }
 
 /// Pause before the next listing, after this number of failed ones in a row.

@@ -1,11 +1,13 @@
 //! Notices to the operator, and what operator and client know of the session's contract.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 
 use countersign_approval_token::PendingApproval;
 use countersign_core::{Digest, Timestamp, ToolId};
 use countersign_registry::SessionContract;
 use countersign_tool_gate::ToolGate;
+use parking_lot::Mutex;
 
 /// A notice to the operator that the client does not receive. It is recorded as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,20 @@ pub(crate) struct AnnouncedContract {
     /// Whether they were notified of its end.
     pub(crate) is_end_announced: bool,
     pub(crate) tools: OfferedTools,
+}
+
+/// What all gateways of a session know of its contract.
+#[derive(Debug)]
+pub(crate) struct ContractNews {
+    pub(crate) announced: Mutex<AnnouncedContract>,
+    /// The number of renewals that changed the tools.
+    pub(crate) changes: AtomicU64,
+}
+
+impl ContractNews {
+    pub(crate) fn of(gate: &ToolGate) -> Self {
+        Self { announced: Mutex::new(AnnouncedContract::of(gate)), changes: AtomicU64::new(0) }
+    }
 }
 
 /// Tools of a session with their pinned definitions.

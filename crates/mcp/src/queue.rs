@@ -66,6 +66,18 @@ impl<T> Queue<T> {
         self.put(state, weight, item).is_ok()
     }
 
+    /// Adds an item if there is room.
+    ///
+    /// # Errors
+    /// The item, if there is no room or the queue is closed.
+    pub(crate) fn try_push(&self, weight: usize, item: T) -> Result<(), T> {
+        let state = self.state.lock();
+        if !state.fits(weight, self.room) {
+            return Err(item);
+        }
+        self.put(state, weight, item)
+    }
+
     /// Adds an item without waiting for room. The caller must ensure that such items are few and small.
     ///
     /// # Errors

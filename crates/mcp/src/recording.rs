@@ -102,7 +102,10 @@ impl Link {
 
     /// Records the session's end. On failure the record has no end, and the sink reports the cause to the operator.
     pub(crate) fn end_session(&self, reason: EndReason) {
-        let _ = self.gate.end_session(reason);
+        // The session of several gateways ends with the last of them.
+        if self.settings.shown.is_none() {
+            let _ = self.gate.end_session(reason);
+        }
     }
 
     /// Records the waiting refusals and the sums, for at most `limit`. Later refusals are counted in a sum.

@@ -100,8 +100,10 @@ impl<T> Requests<T> {
         self.by_client.contains_key(client) || self.answering.contains(client)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.table.is_empty()
+    /// Returns whether no request of the client is open. The gateway's own delay no end, above all the stream of a server's
+    /// notifications.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.by_client.is_empty()
     }
 
     /// Returns whether the request still waits for its decision.

@@ -1,6 +1,7 @@
 //! Expiry of the session: it is renewed, or the client and the operator are notified once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use countersign_audit_log::Direction;
@@ -33,10 +34,11 @@ pub(crate) fn watch_session(link: &Link) {
 /// Renews an expired session if the host set up renewal. Without it, or if it fails, notifies of the end once; a failed
 /// renewal is tried again at the next check.
 pub(crate) fn look_at_session(link: &Link) {
+    follow_changes(link);
     if !is_over(link) {
         return;
     }
-    let mut news = link.contract_news.lock();
+    let mut news = link.contract_news.announced.lock();
     // Another thread may have renewed it meanwhile.
     if !is_over(link) {
         return;
@@ -79,9 +81,18 @@ fn renewed(link: &Link, news: &mut AnnouncedContract) {
     );
     link.notify_of(&GatewayNotice::new(RENEWED, text));
     if before.is_end_announced || before.tools != news.tools {
-        // The gate has forgotten the definitions of tools that only the previous contract disclosed.
-        link.listing.forget();
+        link.contract_news.changes.fetch_add(1, Ordering::SeqCst);
+        follow_changes(link);
         announce_tools(link);
+    }
+}
+
+/// Forgets the known definitions after a renewal that changed the tools, by this gateway or another of the session: the gate has
+/// forgotten the definitions of tools that only the previous contract disclosed.
+fn follow_changes(link: &Link) {
+    let changes = link.contract_news.changes.load(Ordering::SeqCst);
+    if link.seen_changes.swap(changes, Ordering::SeqCst) != changes {
+        link.listing.forget();
     }
 }
 

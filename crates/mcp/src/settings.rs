@@ -4,6 +4,7 @@ use countersign_core::{Millis, ServerName};
 use countersign_tool_gate::{PLAN_TOOL, RefusalRate};
 
 use crate::error::SettingsError;
+use crate::shown_names::ShownNames;
 
 /// Upper bound of the line limits, equal to the strict reader's own cap: 256 MiB.
 const MAX_LINE: usize = 256 << 20;
@@ -40,6 +41,8 @@ pub struct GatewaySettings {
     pub(crate) refused_messages: RefusalRate,
     pub(crate) client_era: Era,
     pub(crate) server_era: Era,
+    /// The names of the tools towards the client, for one of several servers.
+    pub(crate) shown: Option<ShownNames>,
 }
 
 /// Which of MCP's two eras is spoken on one side of the gateway.
@@ -119,6 +122,7 @@ impl GatewaySettings {
             refused_messages: RefusalRate::MESSAGES,
             client_era: Era::Auto,
             server_era: Era::Auto,
+            shown: None,
         }
     }
 
@@ -211,6 +215,31 @@ impl GatewaySettings {
         }
         self.plans = Some(approvals);
         Ok(self)
+    }
+
+    /// Makes the gateway one of several of a session ([`Gateways`](crate::Gateways)). The client sees the tool `read` of the
+    /// server `files` as `files__read`; a name above 64 characters has a short form.
+    ///
+    /// # Errors
+    /// [`SettingsError::Prefix`] if the server's name is above 32 characters, contains `__` or ends with `_`, and
+    /// [`SettingsError::Several`] for settings that only a gateway on its own can have: further methods of the client, and tools of
+    /// the gateway's own.
+    pub fn among_several(mut self) -> Result<Self, SettingsError> {
+        self.shown = Some(ShownNames::new(&self.server)?);
+        self.unfit_for_several().map_or(Ok(self), |unfit| Err(SettingsError::Several(unfit)))
+    }
+
+    /// Returns why the gateway cannot be one of several.
+    pub(crate) fn unfit_for_several(&self) -> Option<&'static str> {
+        if self.shown.is_none() {
+            Some("has settings of a gateway on its own")
+        } else if !self.client_methods.is_empty() {
+            Some("allows further methods of the client, which name no server")
+        } else if self.plans.is_some() || self.proposals.as_tool() {
+            Some("has tools of its own")
+        } else {
+            None
+        }
     }
 
     /// The server's name in the registry.

@@ -76,10 +76,6 @@ impl<K: Ord + Clone, T> Table<K, T> {
         Ok(())
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Returns whether the request still waits for its decision.
     pub(crate) fn is_held(&self, key: &K) -> bool {
         self.entries.get(key).is_some_and(|state| matches!(state, EntryState::Held(_)))

@@ -17,6 +17,8 @@ mod recipes;
 mod requests;
 mod results;
 mod settings;
+mod several;
+mod shown_names;
 mod submissions;
 mod tables;
 

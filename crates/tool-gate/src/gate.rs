@@ -173,6 +173,13 @@ impl ToolGate {
         self.parts.refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
     }
 
+    /// Refuses a call of a tool that no server of a gateway has, by the name that the agent gives it. It is recorded and counted
+    /// like any other.
+    #[must_use]
+    pub fn refuse_undisclosed(&self, call_id: &str, name: &str, reason: &str) -> Rejection {
+        self.parts.refuse_unseen(call_id, name, RejectionCode::UndisclosedTool, reason)
+    }
+
     /// Refuses a call whose id a framework has seen before with another call, or whose first try still runs
     /// (`CALL_ID_REUSED`). It is recorded and counted like any other.
     #[must_use]

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use countersign_host::home::{UserFolder, UserProfileName};
+use countersign_host::server_part::ServerPart;
 use serde_json::json;
 
 use self::clients::check_clients;
@@ -55,7 +56,7 @@ impl Doctor {
         if let Some(config) = &self.config {
             let usable = check_config(&mut found, config, None);
             if let (Some(usable), Some(interrupt)) = (usable, starts)
-                && (usable.server.url.is_some() || !self.command.is_empty())
+                && (!self.command.is_empty() || usable.server.all().iter().all(ServerPart::is_complete))
             {
                 probe::of_config(&mut found, config, &usable, &self.command, interrupt)?;
             }

@@ -119,8 +119,9 @@ gateway.toml (paths are taken from its own folder):
   outstanding = 1024                 # requests that may be unanswered, each way
   list_wait = \"10s\"                # for the server to list its tools
   drain = \"10s\"                    # for answers after the client left
-  [server]
+  [server]                           # or several [[server]]: docs/several.md
   name = \"desk\"
+  # command = [\"sh\", \"server.sh\"]  # in place of the command after `--`
   methods = []                       # further client methods, by exact name
   server_methods = []                # further server methods, by exact name
   era = \"auto\"                       # of MCP, towards the server: or handshake, stateless

@@ -75,6 +75,7 @@ mod serve;
 mod several;
 mod several_approvers;
 mod several_proofs;
+mod several_servers;
 mod simulate;
 mod stats;
 mod store;

@@ -15,6 +15,7 @@ use countersign_core::AgentId;
 use countersign_host::report::Reporter;
 use countersign_host::serve_part::Duty;
 use countersign_mcp::{PostedHeaders, PostedMessage, STATELESS_REVISION, UnreadablePost};
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::access::{Caller, Callers, bearer_token};
@@ -91,10 +92,16 @@ async fn metadata(State(endpoint): State<Arc<McpEndpoint>>) -> Response {
 
 impl McpEndpoint {
     /// Returns the caller by its token: one of the operator's list, or an access token.
-    fn by_token(&self, headers: &HeaderMap) -> Result<Arc<Caller>, Problem> {
+    async fn by_token(self: &Arc<Self>, headers: &HeaderMap) -> Result<Arc<Caller>, Problem> {
         let known = self.callers.by_token(headers);
         let Some(oauth) = self.oauth.as_ref().filter(|_| known.is_err()) else { return known };
         match bearer_token(headers) {
+            Some(token) if oauth.waits(token) => {
+                let (endpoint, token) = (Arc::clone(self), token.to_owned());
+                let looked =
+                    spawn_blocking(move || endpoint.oauth.as_ref().map(|oauth| oauth.caller(&token)));
+                looked.await.ok().flatten().unwrap_or(known)
+            }
             Some(token) => oauth.caller(token),
             None => known.map_err(|problem| problem.challenge(oauth.first_challenge())),
         }
@@ -105,7 +112,7 @@ impl McpEndpoint {
         let headers = &parts.headers;
         let caller = match entrance {
             Entrance::Known(caller) => Arc::clone(caller),
-            Entrance::Network => self.by_token(headers)?,
+            Entrance::Network => self.by_token(headers).await?,
         };
         caller.require(&[Duty::Check])?;
         match parts.method {

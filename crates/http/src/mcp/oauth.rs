@@ -3,23 +3,21 @@
 //! Source: RFC 9068 (JWT access tokens), RFC 9728 (protected resource metadata), RFC 6750 (bearer tokens); MCP 2026-07-28,
 //! *Authorization*.
 
-use std::path::PathBuf;
+mod issuer_keys;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::http::StatusCode;
 use countersign_core::OperatorId;
 use countersign_host::error::HostError;
-use countersign_host::files::read_trusted_text;
 use countersign_host::serve_part::OauthPart;
 use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyOperations, PublicKeyUse};
+use jsonwebtoken::jwk::{Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::time::Instant;
 
+use self::issuer_keys::IssuerKeys;
 use crate::access::Caller;
 use crate::problem::Problem;
 
@@ -36,8 +34,6 @@ const ALGORITHMS: [Algorithm; 6] = [
 ];
 /// Difference of the clocks that is overlooked, in seconds.
 const LEEWAY: u64 = 30;
-/// Least time between two looks at the file of keys.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The issuer whose tokens count, its keys, and this resource.
 #[derive(Debug)]
@@ -46,14 +42,7 @@ pub(crate) struct Oauth {
     resource: String,
     metadata_url: String,
     scopes: Vec<String>,
-    keys_file: PathBuf,
-    keys: Mutex<IssuerKeys>,
-}
-
-#[derive(Debug)]
-struct IssuerKeys {
-    set: JwkSet,
-    looked: Instant,
+    keys: IssuerKeys,
 }
 
 /// Why a token does not count.
@@ -119,8 +108,7 @@ impl Oauth {
             resource: part.resource.clone(),
             metadata_url: format!("{scheme}://{host}{METADATA}{}", path.trim_end_matches('/')),
             scopes: part.scopes.clone(),
-            keys_file: part.jwks_file.clone(),
-            keys: Mutex::new(IssuerKeys { set: read_keys(&part.jwks_file)?, looked: Instant::now() }),
+            keys: IssuerKeys::read(part)?,
         })
     }
 
@@ -136,7 +124,12 @@ impl Oauth {
         json!(metadata).to_string()
     }
 
-    /// Returns the caller of a token: the subject is its name.
+    /// Returns whether a look at this token may wait for the issuer.
+    pub(crate) fn waits(&self, token: &str) -> bool {
+        decode_header(token).ok().and_then(|header| header.kid).is_some_and(|id| self.keys.waits(&id))
+    }
+
+    /// Returns the caller of a token: the subject is its name. It may [wait](Self::waits) for the issuer.
     pub(crate) fn caller(&self, token: &str) -> Result<Arc<Caller>, Problem> {
         let claims = self.claims(token).map_err(|TokenFault(code, text)| {
             let challenge = self.challenge("invalid_token", text);
@@ -177,7 +170,7 @@ impl Oauth {
             return Err(TokenFault::ALGORITHM);
         }
         let id = header.kid.ok_or(TokenFault("TOKEN_KEY_MISSING", "the token names no key"))?;
-        let key = self.key(&id).ok_or(TokenFault("TOKEN_KEY_UNKNOWN", "the issuer has no such key"))?;
+        let key = self.keys.find(&id).ok_or(TokenFault("TOKEN_KEY_UNKNOWN", "the issuer has no such key"))?;
         if !signs_with(&key, header.alg) {
             return Err(TokenFault::OTHER_ALGORITHM);
         }
@@ -192,33 +185,6 @@ impl Oauth {
         let decoded = decode::<Claims>(token, &key, &validation);
         Ok(decoded.map_err(|error| TokenFault::of(error.kind()))?.claims)
     }
-
-    /// Returns the issuer's key. For an unknown one, the file is read again: the issuer may have another key by now.
-    fn key(&self, id: &str) -> Option<Jwk> {
-        let mut keys = self.keys.lock();
-        if keys.set.find(id).is_none() && keys.looked.elapsed() >= LOOK {
-            keys.looked = Instant::now();
-            // A file that cannot be read leaves the keys that were.
-            if let Ok(set) = read_keys(&self.keys_file) {
-                keys.set = set;
-            }
-        }
-        keys.set.find(id).cloned()
-    }
-}
-
-/// Reads a JWK set. Each key has an id, and is public.
-fn read_keys(path: &std::path::Path) -> Result<JwkSet, HostError> {
-    let wrong = |text: &str| HostError::new("JWKS_FILE", text).about(path.display());
-    let set: JwkSet = serde_json::from_str(&read_trusted_text(path)?)
-        .map_err(|error| wrong(&format!("no JWK set: {error}")))?;
-    if set.keys.is_empty() || set.keys.iter().any(|key| key.common.key_id.is_none()) {
-        return Err(wrong("at least one key expected, each with a `kid`"));
-    }
-    if set.keys.iter().any(|key| matches!(key.algorithm, AlgorithmParameters::OctetKey(_))) {
-        return Err(wrong("a key is symmetric: its owner could issue tokens"));
-    }
-    Ok(set)
 }
 
 /// Returns whether a key is for signatures of this algorithm.

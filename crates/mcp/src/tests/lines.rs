@@ -3,6 +3,7 @@ use std::io::{self, Read};
 use proptest::prelude::*;
 
 use crate::glean::Gleaned;
+use crate::line::PeerLines as _;
 use crate::line::{LineReader, PeerLine};
 use crate::message::RpcId;
 

@@ -1,24 +1,30 @@
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use countersign_core::{AgentId, Millis, OperatorId, ServerName};
+use countersign_registry::RegistryDraft;
+use serde_json::Value;
 
 use crate::drafting::{Drafting, MAX_MESSAGE};
 use crate::failure::{Exit, Failure};
 use crate::mcp_server::ServerSource;
-use crate::output::{Output, note, reporter, watch_signals};
+use crate::output::{Output, internal, note, reporter, watch_signals};
+use countersign_host::config_file::ConfigFile;
 use countersign_host::escape::{shown_json, shown_line};
 use countersign_host::remote_part::RemotePart;
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
     /// Name of the server in the registry.
+    #[arg(long, required_unless_present = "config")]
+    name: Option<ServerName>,
+    /// Draft the tools of all servers of this configuration. Its registry need not exist.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "url"])]
+    config: Option<PathBuf>,
+    /// The agent that the draft lists the tools for: by default that of the configuration, or `agent`.
     #[arg(long)]
-    name: ServerName,
-    /// The agent that the draft lists the tools for.
-    #[arg(long, default_value = "agent")]
-    agent: AgentId,
+    agent: Option<AgentId>,
     /// Who registers the agent.
     #[arg(long, default_value = "operator")]
     registered_by: OperatorId,
@@ -41,23 +47,10 @@ pub(crate) struct Inspect {
 
 impl Inspect {
     pub(crate) fn run(&self, out: &mut Output) -> Result<Exit, Failure> {
-        let interrupt = watch_signals()?;
-        let remote = self.url.is_some().then(|| {
-            let mut remote = RemotePart::default();
-            (remote.token_file, remote.addresses) = (self.token_file.clone(), self.address.clone());
-            remote
-        });
-        let source =
-            ServerSource::of(self.url.as_deref(), remote.as_ref(), &self.server, MAX_MESSAGE, &reporter())?;
-        let server = source.start(&interrupt)?;
-        let drafting = Drafting {
-            name: self.name.clone(),
-            agent: self.agent.clone(),
-            registered_by: self.registered_by.clone(),
-            version: 1,
-            wait: self.wait,
+        let draft = match &self.config {
+            Some(path) => self.draft_of_config(path)?,
+            None => self.draft_of_server()?,
         };
-        let draft = drafting.draft_of(server, &interrupt)?;
         // Text from the server is first displayed here, so invisible characters are escaped; the JSON value is
         // unchanged.
         let text = draft.to_string();
@@ -72,4 +65,56 @@ impl Inspect {
         }
         Ok(Exit::Done)
     }
+
+    fn draft_of_server(&self) -> Result<Value, Failure> {
+        let Some(name) = self.name.clone() else { return Err(Failure::usage("name missing: give --name")) };
+        let interrupt = watch_signals()?;
+        let remote = self.url.is_some().then(|| {
+            let mut remote = RemotePart::default();
+            (remote.token_file, remote.addresses) = (self.token_file.clone(), self.address.clone());
+            remote
+        });
+        let source =
+            ServerSource::of(self.url.as_deref(), remote.as_ref(), &self.server, MAX_MESSAGE, &reporter())?;
+        let agent = self.agent.clone().map_or_else(|| AgentId::new("agent"), Ok);
+        let agent = agent.map_err(|_| internal("`agent` is no agent's id"))?;
+        self.drafting(name, agent).draft_of(source.start(&interrupt)?, &interrupt)
+    }
+
+    /// Drafts one registry with the tools of all servers.
+    fn draft_of_config(&self, path: &Path) -> Result<Value, Failure> {
+        let interrupt = watch_signals()?;
+        let config = ConfigFile::read(path)?;
+        let agent = self.agent.as_ref().unwrap_or(config.agent());
+        let drafts = config.server.all().iter().map(|part| {
+            let source = ServerSource::of_part(part, &self.server, MAX_MESSAGE, &reporter())?;
+            let server = source.start(&interrupt)?;
+            self.drafting(part.name.clone(), agent.clone()).draft_of(server, &interrupt)
+        });
+        let drafts = drafts
+            .zip(config.server.all())
+            .map(|(draft, part)| draft.map_err(|failure: Failure| failure.about(part.name.as_str())));
+        let draft = joined(drafts.collect::<Result<_, _>>()?);
+        RegistryDraft::from_json(draft.to_string().as_bytes())?;
+        Ok(draft)
+    }
+
+    fn drafting(&self, name: ServerName, agent: AgentId) -> Drafting {
+        Drafting { name, agent, registered_by: self.registered_by.clone(), version: 1, wait: self.wait }
+    }
+}
+
+/// Joins drafts of several servers: their tools, their entries and the tools of the one agent.
+fn joined(drafts: Vec<Value>) -> Value {
+    let mut drafts = drafts.into_iter();
+    let mut all = drafts.next().unwrap_or_default();
+    for mut draft in drafts {
+        for list in ["/tools", "/servers", "/agents/0/tools"] {
+            let more = draft.pointer_mut(list).map(Value::take);
+            if let (Some(Value::Array(list)), Some(Value::Array(more))) = (all.pointer_mut(list), more) {
+                list.extend(more);
+            }
+        }
+    }
+    all
 }

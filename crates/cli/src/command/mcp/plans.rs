@@ -7,6 +7,7 @@ use countersign_committed_plan::{OnBreach, Plan, PlanUseError};
 use countersign_core::ServerName;
 use countersign_host::files::{TEXT_BYTES, read_file, read_text_file};
 use countersign_host::plans::{Approve, Breach, PlanPart, Rule, on_breach};
+use countersign_host::server_part::Servers;
 use countersign_host::session::PreparedSession;
 use countersign_mcp::read_plan;
 use countersign_tool_gate::{StartPlanError, commit_plan};
@@ -98,11 +99,12 @@ pub(super) struct FirstPlan {
 pub(super) fn first_plan(
     plans: &PlanPart,
     session: &PreparedSession,
-    server: &ServerName,
+    servers: &Servers,
 ) -> Result<Option<FirstPlan>, Failure> {
     let Some(path) = &plans.file else {
         return Ok(None);
     };
+    let server = &servers.one()?.name;
     let bytes = read_file(path, TEXT_BYTES)?;
     let plan = checked(&bytes, session, server).map_err(|error| failure(&error).about(path.display()))?;
     let approval = match &plans.approval_file {

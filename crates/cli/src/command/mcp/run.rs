@@ -9,12 +9,12 @@ use countersign_host::interrupt::DRAIN;
 use countersign_host::random;
 use countersign_mcp::{GatewayEnd, GatewayError};
 
-use super::gateway::{EndedGateway, GatewayHost};
+use super::gateway::{EndedGateway, GatewayHost, start_servers};
 use super::plans::{PlanFlags, first_plan};
 use super::settings::gateway_settings;
 use crate::config_args::ConfigArgs;
 use crate::failure::{Exit, Failure};
-use crate::mcp_server::ServerSource;
+use crate::mcp_server::{McpServer, ServerSource};
 use crate::output::{Output, note, reporter, watch_signals};
 
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(crate) struct McpRunArgs {
     session: Option<SessionId>,
     #[command(flatten)]
     plan: PlanFlags,
-    /// The command that starts the server and its arguments, after `--`. None for a server at a URL.
+    /// The command that starts the server and its arguments, after `--`. None if the configuration has the command or a URL.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SERVER")]
     server: Vec<OsString>,
 }
@@ -43,38 +43,32 @@ impl McpRunArgs {
         config.check_plans(&plans, self.session.as_ref())?;
         let settings = gateway_settings(&config, &plans)?;
         let reporter = reporter();
-        let source = ServerSource::of(
-            config.server.url.as_deref(),
-            config.server.remote.as_ref(),
-            &self.server,
-            settings.longest_server_line(),
-            &reporter,
-        )?;
+        let sources = ServerSource::of_config(&config, &self.server, &settings, &reporter)?;
         let mut exports = config.exports(Process::Gateway, &reporter)?;
         let session = self.session.clone().map_or_else(|| random::id("session"), Ok)?;
         let prepared = config.config(session, &plans)?.prepare(&reporter)?;
-        let first = first_plan(&plans, &prepared, &config.server.name)?;
+        let first = first_plan(&plans, &prepared, &config.server)?;
         let notices = config.notices(&reporter)?;
         let interrupt = watch_signals()?;
-        let server = source.start(&interrupt)?;
+        let servers = start_servers(&sources, &interrupt, &reporter)?;
         exports.begin(prepared.registry())?;
         let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };
         let host = GatewayHost { config, settings, exports, notices, reporter };
-        let mut gateway = host.open(prepared, kind, server)?;
+        let mut gateway = host.open(prepared, kind, servers)?;
         if let Some(first) = first {
             gateway.start_plan(first)?;
         }
-        let stop = gateway.stop_handle();
-        interrupt.on_signal(move || stop.stop(DRAIN));
-        let EndedGateway { ended, kept, server } = gateway.run(std::io::stdin(), std::io::stdout())?;
+        let stops = gateway.stop_handles();
+        interrupt.on_signal(move || stops.iter().for_each(|stop| stop.stop(DRAIN)));
+        let EndedGateway { ended, kept, servers } = gateway.run(std::io::stdin(), std::io::stdout())?;
         let ended = match interrupt.signal() {
             Some(signal) => Ok(signal.into()),
             None => in_order(ended),
         };
         if ended.is_ok() {
-            server.end();
+            servers.into_iter().for_each(McpServer::end);
         } else {
-            drop(server);
+            drop(servers);
         }
         match (ended, kept) {
             (Ok(Exit::Done), Err(error)) => Err(error.into()),

@@ -14,8 +14,8 @@ pub(crate) struct McpServe {
     /// Address to listen on, instead of the configuration's.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// The command that starts the server and its arguments, after `--`. Each session has a server of its own. None for a server at a
-    /// URL.
+    /// The command that starts the server and its arguments, after `--`. Each session has a server of its own. None if the
+    /// configuration has the command or a URL.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SERVER")]
     server: Vec<OsString>,
 }
@@ -28,6 +28,7 @@ impl McpServe {
         use countersign_host::export::Process;
         use countersign_host::random;
         use countersign_http::McpService;
+        use countersign_mcp::GatewaySettings;
         use serde_json::json;
 
         use super::gateway::GatewayHost;
@@ -45,15 +46,9 @@ impl McpServe {
             return Err(Failure::new("CONFIG_CONFLICT", text));
         }
         let settings = gateway_settings(&config, &plans)?;
-        let most_bytes = settings.longest_client_line();
+        let most_bytes = settings.iter().map(GatewaySettings::longest_client_line).max().unwrap_or_default();
         let reporter = reporter();
-        let source = ServerSource::of(
-            config.server.url.as_deref(),
-            config.server.remote.as_ref(),
-            &self.server,
-            settings.longest_server_line(),
-            &reporter,
-        )?;
+        let sources = ServerSource::of_config(&config, &self.server, &settings, &reporter)?;
         // A registry that cannot be used is an error now, and not at the first session.
         config.current_registry()?;
         let mut exports = config.exports(Process::Service, &reporter)?;
@@ -64,7 +59,7 @@ impl McpServe {
         let part = config.serve.clone();
         let host = GatewayHost { config, settings, exports, notices, reporter: reporter.clone() };
         let signals = interrupt.clone();
-        let open = move |caller| host.open_over_http(caller, &plans, || source.start(&signals));
+        let open = move |caller| host.open_over_http(caller, &plans, &sources, &signals);
         let service = McpService::prepare(&part, self.listen, agent, most_bytes, Box::new(open), &reporter)?;
         let url = service.url();
         out.result(&json!({"ok": true, "url": url}), &format!("listens on {url}"))?;

@@ -2,16 +2,41 @@
 
 use countersign_host::config_file::{Announce, ConfigFile, Elicit, EraName, LimitsPart};
 use countersign_host::plans::{Approve, PlanPart};
+use countersign_host::server_part::{ServerPart, Servers};
 use countersign_host::time::Span;
 use countersign_mcp::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint, SettingsError};
 
 use crate::failure::Failure;
 
-/// Builds the gateway's settings: methods, limits, the lifetime of approvals, plans that the client submits.
-pub(super) fn gateway_settings(config: &ConfigFile, plans: &PlanPart) -> Result<GatewaySettings, Failure> {
-    let server = &config.server;
+/// Builds the settings of each server's gateway.
+pub(super) fn gateway_settings(
+    config: &ConfigFile,
+    plans: &PlanPart,
+) -> Result<Vec<GatewaySettings>, Failure> {
+    match &config.server {
+        Servers::One(server) => Ok(vec![settings_of(config, server, plans)?]),
+        Servers::Several(_) if plans.file.is_some() || plans.submit => {
+            let text = "`plan` is for one server: a plan's steps are calls of its tools";
+            Err(Failure::new("CONFIG_CONFLICT", text))
+        }
+        Servers::Several(servers) => servers
+            .iter()
+            .map(|server| {
+                let settings = settings_of(config, server, plans)?.among_several();
+                settings.map_err(|error| Failure::from(error).about(server.name.as_str()))
+            })
+            .collect(),
+    }
+}
+
+/// Builds the settings of one gateway: methods, limits, the lifetime of approvals, plans that the client submits.
+fn settings_of(
+    config: &ConfigFile,
+    server: &ServerPart,
+    plans: &PlanPart,
+) -> Result<GatewaySettings, Failure> {
     let mut settings = GatewaySettings::new(server.name.clone())
-        .limits(limits(config.limits)?)
+        .limits(limits(server.limits.over(config.limits))?)
         .refused_messages(config.refused_messages())
         .client_era(era(server.client_era))
         .server_era(era(server.era))

@@ -174,8 +174,7 @@ impl PlanRunArgs {
             let asking = file.approval.as_ref().map_or(ApprovalRoute::Unavailable, |part| {
                 ApprovalRoute::Filing { config: path.clone(), ttl: part.ttl() }
             });
-            let (url, remote) = (file.server.url.as_deref(), file.server.remote.as_ref());
-            let source = ServerSource::of(url, remote, &self.command, MAX_MESSAGE, &reporter())?;
+            let source = ServerSource::of_part(file.server.one()?, &self.command, MAX_MESSAGE, &reporter())?;
             return Ok((file.config(session, &PlanPart::default())?, asking, source));
         }
         let source = ServerSource::of(None, None, &self.command, MAX_MESSAGE, &reporter())?;

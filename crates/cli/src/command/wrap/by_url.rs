@@ -89,7 +89,8 @@ pub(super) fn check_profile(profile: &UserProfile, server: Option<&UrlServer>) -
         return Ok(());
     }
     let config = ConfigFile::read(&profile.config())?;
-    let (url, remote) = (config.server.url.as_deref(), config.server.remote.as_ref());
+    let own = config.server.one()?;
+    let (url, remote) = (own.url.as_deref(), own.remote.as_ref());
     let has_credential = remote.is_some_and(|remote| remote.token_file.is_some() || remote.oauth.is_some());
     let is_same = url == server.map(|server| server.url.as_str());
     let lacks_token = server.is_some_and(|server| server.token.is_some()) && !has_credential;

@@ -1,4 +1,7 @@
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
+use std::time::Duration;
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use countersign_host::serve_part::{Duty, ServePart};
@@ -153,9 +156,95 @@ fn a_new_key_of_the_issuer_is_found() {
     assert_eq!(code(&oauth, &token), "TOKEN_KEY_UNKNOWN");
     issuer.publish(&json!([next.public]));
     // The file is looked at once a second.
-    std::thread::sleep(LOOK);
+    oauth.keys.wait(Duration::from_secs(1));
     assert_eq!(code(&oauth, &token), "");
     assert_eq!(code(&oauth, &issuer.token(|_, _| {})), "TOKEN_KEY_UNKNOWN", "the old key is withdrawn");
+}
+
+#[test]
+fn a_withdrawn_key_counts_for_a_minute() {
+    let issuer = Issuer::new("k1");
+    let (oauth, token) = (issuer.oauth(), issuer.token(|_, _| {}));
+    issuer.publish(&json!([Issuer::new("k2").public]));
+    assert_eq!(code(&oauth, &token), "");
+    oauth.keys.wait(Duration::from_secs(60));
+    assert_eq!(code(&oauth, &token), "TOKEN_KEY_UNKNOWN");
+}
+
+#[test]
+fn keys_that_cannot_be_read_again_count_for_an_hour() {
+    let issuer = Issuer::new("k1");
+    let (oauth, token) = (issuer.oauth(), issuer.token(|_, _| {}));
+    std::fs::remove_file(keys_of(issuer.folder.path())).unwrap();
+    oauth.keys.wait(Duration::from_secs(3_000));
+    assert_eq!(code(&oauth, &token), "");
+    oauth.keys.wait(Duration::from_secs(600));
+    assert_eq!(code(&oauth, &token), "TOKEN_KEY_UNKNOWN");
+    issuer.publish(&json!([issuer.public]));
+    oauth.keys.wait(Duration::from_secs(1));
+    assert_eq!(code(&oauth, &token), "");
+}
+
+/// Serves these answers to requests, one after another. Returns the URL.
+fn serving(answers: impl IntoIterator<Item = (u16, String)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/jwks", listener.local_addr().unwrap());
+    let answers: Vec<_> = answers.into_iter().collect();
+    std::thread::spawn(move || {
+        for (status, body) in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut head = [0; 4_096];
+            let _ = stream.read(&mut head).unwrap();
+            let length = body.len();
+            write!(
+                stream,
+                "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            )
+            .unwrap();
+        }
+    });
+    url
+}
+
+fn at_url(url: &str, more: &str) -> Result<Oauth, HostError> {
+    let text =
+        format!("[oauth]\nissuer = \"{ISSUER}\"\nresource = \"{RESOURCE}\"\njwks_url = \"{url}\"\n{more}");
+    let part: ServePart = toml::from_str(&text).unwrap();
+    Oauth::read(&part.oauth.unwrap())
+}
+
+#[test]
+fn keys_at_a_url_are_fetched_again_for_an_unknown_one() {
+    let (old, new) = (Issuer::new("k1"), Issuer::new("k2"));
+    let set = |issuer: &Issuer| json!({ "keys": [issuer.public] }).to_string();
+    let oauth = at_url(&serving([(200, set(&old)), (500, String::new()), (200, set(&new))]), "").unwrap();
+    let token = new.token(|header, _| header.kid = Some("k2".into()));
+    assert_eq!(code(&oauth, &old.token(|_, _| {})), "");
+    assert!(!oauth.waits(&token), "fetched within the second");
+    oauth.keys.wait(Duration::from_secs(1));
+    assert!(oauth.waits(&token) && !oauth.waits(&old.token(|_, _| {})));
+    assert_eq!(code(&oauth, &token), "TOKEN_KEY_UNKNOWN", "the issuer answers 500");
+    assert_eq!(code(&oauth, &old.token(|_, _| {})), "", "the keys that were go on");
+    oauth.keys.wait(Duration::from_secs(1));
+    assert_eq!(code(&oauth, &token), "");
+}
+
+#[test]
+fn a_url_without_public_keys_is_refused() {
+    for (status, body) in [(404, "{}"), (200, "{}"), (200, r#"{"keys": []}"#), (200, "<html>")] {
+        let url = serving([(status, body.to_owned())]);
+        assert_eq!(at_url(&url, "").unwrap_err().code(), "JWKS_URL", "{status} {body}");
+    }
+    let long = serving([(200, " ".repeat(2 << 20))]);
+    assert_eq!(at_url(&long, "").unwrap_err().code(), "JWKS_URL");
+    for url in ["http://login.example/jwks", "ftp://login.example/jwks", "https://login.example/?x"] {
+        assert_eq!(at_url(url, "").unwrap_err().code(), "CONFIG_OAUTH", "{url}");
+    }
+    let both = at_url("https://login.example/jwks", "jwks_file = \"x\"");
+    assert_eq!(both.unwrap_err().code(), "CONFIG_OAUTH");
+    let neither: ServePart =
+        toml::from_str(&format!("[oauth]\nissuer = \"{ISSUER}\"\nresource = \"{RESOURCE}\"\n")).unwrap();
+    assert_eq!(Oauth::read(&neither.oauth.unwrap()).unwrap_err().code(), "CONFIG_OAUTH");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Servers of the stateless era.
 
+use countersign_core::Millis;
 use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, definitions, initialize};
-use crate::Era;
+use crate::{Era, GatewayEnd};
 
 const ERA: &str = "io.modelcontextprotocol/";
 
@@ -66,6 +67,20 @@ fn a_client_of_the_handshake_era_calls_through() {
     desk.answer(&call["id"], &result);
     assert_eq!(desk.client_got()["result"], result);
     assert_eq!(desk.record(), ["ACCEPT", "Returned"]);
+}
+
+#[test]
+fn an_open_stream_of_a_server_delays_no_end() {
+    // Longer than the tests wait.
+    let setup = Setup::default().limits(|limits| limits.drain(Millis::from_secs(600)).unwrap());
+    let mut desk = Desk::before_the_handshake(setup);
+    refused(&mut desk, -32601);
+    let asked = desk.wire_id();
+    desk.answer(&asked, &discovered());
+    desk.client_got();
+    assert_eq!(desk.server_got()["method"], "subscriptions/listen");
+    desk.close_client();
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
 }
 
 #[test]

@@ -1,0 +1,201 @@
+//! The client's lines, each to the gateway of its server or to all.
+
+use countersign_canonical_json::{Recipe, ValueRef, read};
+
+use super::group::{ClientLine, Group};
+use super::merged::{cursors, merged};
+use super::table::{RequestKind, SharedRequest};
+use crate::cut::{Edits, ValuePosition};
+use crate::era_2025;
+use crate::era_2026::{self, modern_request};
+use crate::fault::Fault;
+use crate::line::{PeerLine, PeerLines};
+use crate::listing::Deadline;
+use crate::message::{Message, RpcId, error_line};
+
+/// Servers that get a request, each with the line for it.
+struct Route {
+    kind: RequestKind,
+    lines: Vec<(usize, Vec<u8>)>,
+}
+
+impl Group {
+    /// Reads the client's lines until the stream ends.
+    pub(super) fn read_client(&self, mut lines: impl PeerLines) {
+        let mut line = Vec::new();
+        // A read error ends the stream.
+        while let Ok(next) = lines.next(&mut line) {
+            match next {
+                PeerLine::Whole => self.client_line(&line),
+                PeerLine::TooLong(gleaned) => self.give_any(ClientLine::TooLong(gleaned), 1),
+                PeerLine::End => break,
+            }
+        }
+        self.close();
+    }
+
+    fn client_line(&self, line: &[u8]) {
+        let whole = || ClientLine::Whole(line.to_vec());
+        let Ok(message) = read(line, Recipe::Jcs1, &self.limits) else {
+            return self.give_any(whole(), line.len());
+        };
+        match Message::read(message.value()) {
+            Ok(Message::Request { id, method, params }) => self.request(line, &id, method, params),
+            Ok(Message::Notification { method, params }) => self.notification(line, method, params),
+            Ok(Message::Answer { id, .. }) => {
+                let asked = self.table.lock().take_asked(&id);
+                match asked {
+                    Some((at, id)) => {
+                        let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
+                        if let Some(old) = place.get("id") {
+                            edits.replace(&old, id.json());
+                        }
+                        self.give(at, edits.finish());
+                    }
+                    None => self.give_any(whole(), line.len()),
+                }
+            }
+            Err(_) => self.give_any(whole(), line.len()),
+        }
+    }
+
+    fn request(&self, line: &[u8], id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
+        let mut table = self.table.lock();
+        if let Some(at) = table.server_of(id) {
+            drop(table);
+            // The id is in use, so its gateway refuses the request.
+            self.give(at, line.to_vec());
+            return;
+        }
+        drop(table);
+        let Some(Route { kind, lines }) = self.route(line, method, params) else {
+            return self.answer_client(&error_line(Some(id), Fault::BadParams));
+        };
+        let asked: Vec<_> = lines.iter().map(|(at, _)| *at).collect();
+        let mut request = SharedRequest::new(kind, self.servers.len(), &asked);
+        request.progress = params.and_then(|params| params.get("_meta")).and_then(era_2025::progress_token);
+        request.deadline = match kind {
+            RequestKind::Single | RequestKind::Any | RequestKind::Joining | RequestKind::Listen(_) => None,
+            RequestKind::Initialize | RequestKind::Discover | RequestKind::ListTools | RequestKind::Alike => {
+                Some(Deadline::within(self.wait))
+            }
+        };
+        table = self.table.lock();
+        table.open(id, request);
+        drop(table);
+        self.changed.notify_all();
+        for (at, line) in lines {
+            if !self.give(at, line) {
+                self.refuse(at, id, method);
+            }
+        }
+    }
+
+    /// Returns the servers of a request; `None` if it has a cursor of another list.
+    fn route(&self, line: &[u8], method: &str, params: Option<ValueRef<'_>>) -> Option<Route> {
+        let is_modern = modern_request(method, params).is_some();
+        let table = self.table.lock();
+        let to_all = |kind, servers: Vec<usize>| {
+            (!servers.is_empty())
+                .then(|| Route { kind, lines: servers.into_iter().map(|at| (at, line.to_vec())).collect() })
+        };
+        let named = || params.and_then(|params| params.get("name")).and_then(ValueRef::as_str);
+        let route = match method {
+            era_2025::CALL => named()
+                .and_then(|name| self.servers.iter().position(|server| server.shown.has(name)))
+                .and_then(|at| to_all(RequestKind::Single, vec![at])),
+            era_2025::INITIALIZE => to_all(RequestKind::Initialize, table.to_greet()),
+            era_2025::PING if !is_modern => to_all(RequestKind::Any, table.alive()),
+            era_2025::SET_LEVEL if !is_modern => to_all(RequestKind::Alike, table.ready(false)),
+            era_2026::DISCOVER => to_all(RequestKind::Discover, table.alive()),
+            era_2026::LISTEN if is_modern => to_all(RequestKind::Listen(false), table.alive()),
+            era_2025::LIST_TOOLS => {
+                let ready = table.ready(is_modern);
+                match params.and_then(|params| params.get("cursor")) {
+                    None => to_all(RequestKind::ListTools, ready),
+                    Some(cursor) => {
+                        let names: Vec<_> = self.servers.iter().map(|server| &*server.name).collect();
+                        let lines = cursors(cursor.as_str()?, &names)?.into_iter();
+                        let lines = lines.filter(|(at, _)| ready.contains(at));
+                        let lines = lines.map(|(at, cursor)| (at, with_cursor(line, &cursor))).collect();
+                        Some(Route { kind: RequestKind::ListTools, lines })
+                            .filter(|route| !route.lines.is_empty())
+                    }
+                }
+            }
+            _ => None,
+        };
+        let single =
+            || Route { kind: RequestKind::Single, lines: vec![(table.any(is_modern), line.to_vec())] };
+        Some(route.unwrap_or_else(single))
+    }
+
+    fn notification(&self, line: &[u8], method: &str, params: Option<ValueRef<'_>>) {
+        let is_modern = modern_request(method, params).is_some();
+        let mut table = self.table.lock();
+        let servers = match method {
+            era_2025::CANCELLED => match era_2025::cancelled_request(params) {
+                Some(id) => table.cancel(&id),
+                None => vec![table.any(is_modern)],
+            },
+            era_2025::INITIALIZED if !is_modern => {
+                table.greet(line);
+                table.ready(false)
+            }
+            era_2025::ROOTS_CHANGED | era_2025::PROGRESS => table.ready(is_modern),
+            _ => vec![table.any(is_modern)],
+        };
+        drop(table);
+        for at in servers {
+            self.give(at, line.to_vec());
+        }
+    }
+
+    /// Gives a line to a server's gateway. Returns `false` if too many bytes wait there: that server holds up no other.
+    pub(super) fn give(&self, at: usize, line: Vec<u8>) -> bool {
+        let queue = self.servers.get(at).map(|server| &server.lines);
+        queue.is_some_and(|queue| queue.try_push(line.len(), ClientLine::Whole(line)).is_ok())
+    }
+
+    /// Gives a line that is no message to a gateway, which refuses it, as soon as there is room.
+    fn give_any(&self, line: ClientLine, weight: usize) {
+        let at = self.table.lock().any(false);
+        if let Some(server) = self.servers.get(at) {
+            server.lines.push(weight, line);
+        }
+    }
+
+    /// Refuses a request for which there is no room.
+    fn refuse(&self, at: usize, id: &RpcId, method: &str) {
+        if era_2025::is_call(method)
+            && let Ok(call_id) = (self.new_call_id)()
+        {
+            let _ = self.gate.refuse_too_many(call_id.as_str(), Fault::TooMany.reason());
+        }
+        // A client that has stopped reading ends its input.
+        let _ = self.answer(at, id, error_line(Some(id), Fault::TooMany).as_bytes(), false);
+    }
+
+    /// Answers a request for which some servers took too long, and tells those to leave it.
+    pub(super) fn answer_late(&self, id: &RpcId, request: &SharedRequest, left: &[usize]) {
+        for at in left {
+            self.give(*at, era_2025::cancelled_line(id).into_bytes());
+        }
+        let names: Vec<_> = self.servers.iter().map(|server| &*server.name).collect();
+        let line = merged(id, request, &names);
+        // A client that has stopped reading ends its input.
+        let _ = self.send(&line);
+    }
+
+    fn answer_client(&self, line: &str) {
+        let _ = self.send(line.as_bytes());
+    }
+}
+
+fn with_cursor(line: &[u8], cursor: &str) -> Vec<u8> {
+    let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
+    if let Some(old) = place.find(&["params", "cursor"]) {
+        edits.replace(&old, cursor);
+    }
+    edits.finish()
+}

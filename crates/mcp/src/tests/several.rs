@@ -1,0 +1,5 @@
+mod hall;
+mod hostile;
+mod merging;
+mod passing;
+mod stateless;
