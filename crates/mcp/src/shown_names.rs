@@ -48,7 +48,7 @@ impl ShownNames {
         if whole.len() <= MAX_SHOWN && !is_short_form(&whole) {
             return whole;
         }
-        let digest = Digest::framed("countersign/shown-name").field(whole.as_bytes()).finish();
+        let digest = Digest::of(whole.as_bytes());
         let digits: String = digest.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
         let beginning = whole.get(..BEGINNING).unwrap_or_default();
         format!("{beginning}_{}", digits.get(..DIGITS).unwrap_or_default())
