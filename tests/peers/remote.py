@@ -110,8 +110,8 @@ async def over_stdio(folder, url, log, era):
     check(f"{era}: no request has a token of a client", {one.get("authorization") for one in requests(log)} == {"Bearer fixed"})
 
 
-async def over_http(folder, url):
-    configured(folder, url)
+async def over_http(folder, uses):
+    """Serves the configuration, and has a client of each mode use it."""
     tokens = "".join(f'[[token]]\ntoken = "{token}"\nname = "{name}"\nmay = ["check"]\n' for name, token in TOKENS.items())
     (folder / "serve.tokens").write_text(tokens)
     (folder / "serve.tokens").chmod(0o600)
@@ -183,7 +183,8 @@ async def main(folder):
         log.write_text("")
         for era in ("auto", "stateless"):
             await over_stdio(folder, url, log, era)
-        await over_http(folder, url)
+        configured(folder, url)
+        await over_http(folder, uses)
         await rules(folder, url, log)
 
 

@@ -9,9 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,9 +17,8 @@ from pathlib import Path
 from checks import check, told
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp_serve import TOKENS, client
 from peers import COUNTERSIGN, countersign, dump, refusal, server, set_up
-from remote import MODES, TEXT, free_port, remote
+from remote import MODES, TEXT, free_port, over_http, remote
 
 FREE, ASKED = {"impact": "read", "approval": "not_required"}, {"impact": "write", "approval": "required"}
 RULES = {"files": {"read_text_file": FREE, "write_file": ASKED, "list_directory": FREE},
@@ -112,24 +109,6 @@ async def over_stdio(folder, gateway):
             await uses(f"stdio {mode}", one, folder)
 
 
-async def over_http(folder):
-    tokens = "".join(f'[[token]]\ntoken = "{token}"\nname = "{name}"\nmay = ["check"]\n' for name, token in TOKENS.items())
-    (folder / "serve.tokens").write_text(tokens)
-    (folder / "serve.tokens").chmod(0o600)
-    config = folder / "gateway.toml"
-    config.write_text('[serve]\ntoken_file = "serve.tokens"\nlisten = "127.0.0.1:0"\n' + config.read_text())
-    gateway = subprocess.Popen([COUNTERSIGN, "mcp", "serve", "--config", config], stdout=subprocess.PIPE, text=True)
-    try:
-        own = re.search(r"http://\S+", gateway.stdout.readline()).group()
-        for mode, version in MODES:
-            async with client(own, mode) as one:
-                check(f"http {mode} connects", one.protocol_version == version, one.protocol_version)
-                await uses(f"http {mode}", one, folder)
-    finally:
-        gateway.send_signal(signal.SIGTERM)
-        check("http: a signal ends the endpoint in order", gateway.wait(30) == 128 + signal.SIGTERM)
-
-
 def counting_servers():
     """The processes of the server that counts."""
     for process in Path("/proc").glob("[0-9]*"):
@@ -158,7 +137,7 @@ async def main(folder):
         gateway = configure(folder, url)
         await over_stdio(folder, gateway)
         await killed(folder, gateway)
-        await over_http(folder)
+        await over_http(folder, uses)
     # Sessions at one time have logs of their own, in numbered folders.
     logs = [folder / "log", *(log for log in (folder / "log").iterdir() if log.is_dir())]
     lines = [json.loads(line) for log in logs for file in log.glob("*.jsonl") for line in file.read_text().splitlines()]

@@ -95,7 +95,7 @@ fn guarded<T>(link: &Link, call: &HeldCall, work: impl FnOnce() -> T) -> Option<
 /// earlier call that waits. A call that is refused at once does not wait.
 fn needs_list(link: &Link, call: &HeldCall) -> bool {
     let is_plan = call.name == SUBMIT_PLAN && link.settings.plans.is_some();
-    let tool = link.tool_of(call);
+    let tool = link.tool_of(&call.name);
     let is_disclosed = is_plan || tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool));
     if !is_disclosed || !link.gate.may_call() {
         return false;
@@ -105,7 +105,7 @@ fn needs_list(link: &Link, call: &HeldCall) -> bool {
 
 fn learn_definitions(link: &Link, call: &HeldCall) {
     if !link.is_over(call)
-        && let Some(tool) = link.tool_of(call)
+        && let Some(tool) = link.tool_of(&call.name)
     {
         know_definition(link, &tool);
     }
@@ -117,7 +117,7 @@ fn decide(link: &Link, call: &HeldCall) -> Option<OpenQuestion> {
         return None;
     }
     let server = link.settings.server().as_str();
-    let tool = link.tool_of(call);
+    let tool = link.tool_of(&call.name);
     let is_disclosed = || tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool));
     match (call.name.as_str(), link.settings.plans) {
         (SUBMIT_PLAN, Some(approvals)) => return submit(link, call, approvals),

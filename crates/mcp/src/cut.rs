@@ -227,6 +227,15 @@ impl<'a> Edits<'a> {
     }
 }
 
+/// The text with another value at a path of member names. A text without that path stays.
+pub(crate) fn replaced(text: &[u8], path: &[&str], json: &str) -> Vec<u8> {
+    let mut edits = Edits::new(text);
+    if let Some(old) = ValuePosition::new(text).find(path) {
+        edits.replace(&old, json);
+    }
+    edits.finish()
+}
+
 /// Spans to cut. After a child that stays, a cut includes the comma before it; before the first such child, the comma after it.
 fn cut_spans(children: &[(Child<'_>, bool)]) -> impl Iterator<Item = Range<usize>> {
     let first_kept = children.iter().position(|(_, is_taken)| !is_taken).unwrap_or(children.len());

@@ -1,6 +1,6 @@
 use countersign_audit_log::Direction;
 use countersign_canonical_json::{Canonical, Limits, LimitsError, Recipe, ValueRef, read};
-use countersign_core::{ToolId, ToolName};
+use countersign_core::ToolId;
 use countersign_tool_gate::Rejection;
 
 use crate::cut::{Edits, ValuePosition};
@@ -315,10 +315,7 @@ fn call_too_early(link: &Link, id: &RpcId, params: Option<ValueRef<'_>>) {
     let Some(call) = era_2025::read_call(params) else {
         return refuse(link, Some(id), Some(era_2025::CALL), Fault::BadParams);
     };
-    let tool = name_at_server(link, call.name).and_then(|name| {
-        let name = ToolName::new(&name).ok()?;
-        Some(ToolId::from_names(link.settings.server().clone(), name))
-    });
+    let tool = name_at_server(link, call.name).and_then(|name| link.tool_of(&name));
     if !tool.is_some_and(|tool| link.gate.contract().discloses(&tool)) {
         return refuse_unknown(link, id, call.name);
     }

@@ -5,7 +5,7 @@ use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 use countersign_core::Digest;
 use countersign_tool_gate::InFlight;
 
-use crate::cut::{Edits, ValuePosition};
+use crate::cut::{Edits, ValuePosition, replaced};
 use crate::definitions::{review_instructions, review_page};
 use crate::era_2025::{self, Page, ServerNotification};
 use crate::era_2026;
@@ -333,7 +333,7 @@ fn discovered(
     let Some(id) = reopen(link, client, RequestPurpose::Initialize(attempt)) else { return };
     let mut line = match speaks {
         Some(result) => era_2026::initialized_by(&id, result).into_bytes(),
-        None => with_id(refused.unwrap_or_default(), &id),
+        None => replaced(refused.unwrap_or_default(), &["id"], &id.json()),
     };
     if speaks.is_some() {
         link.modern_server.turn_on();
@@ -371,15 +371,6 @@ fn listen(link: &Link) {
     if let Some(id) = id {
         link.to_server.offer(link.modern_server.listen_line(&id), MAX_REFUSALS);
     }
-}
-
-/// The line of an answer under another id.
-fn with_id(line: &[u8], id: &RpcId) -> Vec<u8> {
-    let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
-    if let Some(old) = place.get("id") {
-        edits.replace(&old, id.json());
-    }
-    edits.finish()
 }
 
 /// Returns the state for a client that the server asks for input in place of a result, if it may.

@@ -499,9 +499,9 @@ impl Link {
         is_stopped
     }
 
-    /// The tool that a call names, if it can be one.
-    pub(crate) fn tool_of(&self, call: &HeldCall) -> Option<ToolId> {
-        let name = ToolName::new(&call.name).ok()?;
+    /// The server's tool of this name, if a tool can have it.
+    pub(crate) fn tool_of(&self, name: &str) -> Option<ToolId> {
+        let name = ToolName::new(name).ok()?;
         Some(ToolId::from_names(self.settings.server().clone(), name))
     }
 

@@ -113,8 +113,8 @@ impl Gateways {
         let gateways: Vec<_> = members.iter().map(|member| &member.gateway).collect();
         let group = Arc::new(Group::of(&gateways).ok_or(GatewayError::Empty)?);
         let (mut running, mut failed) = (Vec::new(), None);
-        for (at, member) in members.into_iter().enumerate() {
-            match run_member(&group, at, member) {
+        for (at, (member, input)) in members.into_iter().zip(group.inputs()).enumerate() {
+            match run_member(&group, at, member, input) {
                 Ok(thread) => running.push(thread),
                 Err(error) => failed = failed.or(Some(GatewayError::Thread(error))),
             }
@@ -172,6 +172,7 @@ fn run_member(
     group: &Arc<Group>,
     at: usize,
     member: GroupMember,
+    input: GatewayInput,
 ) -> io::Result<JoinHandle<Result<GatewayEnd, GatewayError>>> {
     /// Notes the end, even if the gateway panics.
     struct Ends(Arc<Group>, usize);
@@ -181,7 +182,6 @@ fn run_member(
         }
     }
     let GroupMember { gateway, server_in, server_out } = member;
-    let input = GatewayInput(group.lines_of(at));
     let (output, ends) = (GatewayOutput::new(Arc::clone(group), at), Ends(Arc::clone(group), at));
     let thread = thread::Builder::new().name(format!("countersign-server-{at}"));
     thread.spawn(move || {

@@ -5,7 +5,7 @@ use countersign_canonical_json::{Recipe, ValueRef, read};
 use super::group::{ClientLine, Group};
 use super::merged::{cursors, merged};
 use super::table::{RequestKind, SharedRequest};
-use crate::cut::{Edits, ValuePosition};
+use crate::cut::replaced;
 use crate::era_2025;
 use crate::era_2026::{self, modern_request};
 use crate::fault::Fault;
@@ -46,11 +46,7 @@ impl Group {
                 let asked = self.table.lock().take_asked(&id);
                 match asked {
                     Some((at, id)) => {
-                        let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
-                        if let Some(old) = place.get("id") {
-                            edits.replace(&old, id.json());
-                        }
-                        self.give(at, edits.finish());
+                        self.give(at, replaced(line, &["id"], &id.json()));
                     }
                     None => self.give_any(whole(), line.len()),
                 }
@@ -60,16 +56,16 @@ impl Group {
     }
 
     fn request(&self, line: &[u8], id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
-        let mut table = self.table.lock();
-        if let Some(at) = table.server_of(id) {
-            drop(table);
+        let in_use = self.table.lock().server_of(id);
+        if let Some(at) = in_use {
             // The id is in use, so its gateway refuses the request.
             self.give(at, line.to_vec());
             return;
         }
-        drop(table);
         let Some(Route { kind, lines }) = self.route(line, method, params) else {
-            return self.answer_client(&error_line(Some(id), Fault::BadParams));
+            // A client that has stopped reading ends its input.
+            let _ = self.send(error_line(Some(id), Fault::BadParams).as_bytes());
+            return;
         };
         let asked: Vec<_> = lines.iter().map(|(at, _)| *at).collect();
         let mut request = SharedRequest::new(kind, self.servers.len(), &asked);
@@ -80,9 +76,7 @@ impl Group {
                 Some(Deadline::within(self.wait))
             }
         };
-        table = self.table.lock();
-        table.open(id, request);
-        drop(table);
+        self.table.lock().open(id, request);
         self.changed.notify_all();
         for (at, line) in lines {
             if !self.give(at, line) {
@@ -114,10 +108,10 @@ impl Group {
                 match params.and_then(|params| params.get("cursor")) {
                     None => to_all(RequestKind::ListTools, ready),
                     Some(cursor) => {
-                        let names: Vec<_> = self.servers.iter().map(|server| &*server.name).collect();
-                        let lines = cursors(cursor.as_str()?, &names)?.into_iter();
+                        let lines = cursors(cursor.as_str()?, &self.names())?.into_iter();
                         let lines = lines.filter(|(at, _)| ready.contains(at));
-                        let lines = lines.map(|(at, cursor)| (at, with_cursor(line, &cursor))).collect();
+                        let page = |cursor: String| replaced(line, &["params", "cursor"], &cursor);
+                        let lines = lines.map(|(at, cursor)| (at, page(cursor))).collect();
                         Some(Route { kind: RequestKind::ListTools, lines })
                             .filter(|route| !route.lines.is_empty())
                     }
@@ -176,26 +170,16 @@ impl Group {
         let _ = self.answer(at, id, error_line(Some(id), Fault::TooMany).as_bytes(), false);
     }
 
-    /// Answers a request for which some servers took too long, and tells those to leave it.
-    pub(super) fn answer_late(&self, id: &RpcId, request: &SharedRequest, left: &[usize]) {
+    /// Answers a request with what its servers gave, and cancels it at those that have not answered.
+    pub(super) fn answer_merged(&self, id: &RpcId, request: &SharedRequest, left: &[usize]) {
         for at in left {
             self.give(*at, era_2025::cancelled_line(id).into_bytes());
         }
-        let names: Vec<_> = self.servers.iter().map(|server| &*server.name).collect();
-        let line = merged(id, request, &names);
         // A client that has stopped reading ends its input.
-        let _ = self.send(&line);
+        let _ = self.send(&merged(id, request, &self.names()));
     }
 
-    fn answer_client(&self, line: &str) {
-        let _ = self.send(line.as_bytes());
+    fn names(&self) -> Vec<&str> {
+        self.servers.iter().map(|server| &*server.name).collect()
     }
-}
-
-fn with_cursor(line: &[u8], cursor: &str) -> Vec<u8> {
-    let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
-    if let Some(old) = place.find(&["params", "cursor"]) {
-        edits.replace(&old, cursor);
-    }
-    edits.finish()
 }

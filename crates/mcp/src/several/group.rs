@@ -50,7 +50,7 @@ pub(super) enum ClientLine {
 }
 
 /// The client's lines to one gateway.
-pub(super) struct GatewayInput(pub(super) Arc<Queue<ClientLine>>);
+pub(super) struct GatewayInput(Arc<Queue<ClientLine>>);
 
 impl PeerLines for GatewayInput {
     fn next(&mut self, line: &mut Vec<u8>) -> io::Result<PeerLine> {
@@ -94,14 +94,9 @@ impl Group {
         })
     }
 
-    pub(super) fn lines_of(&self, at: usize) -> Arc<Queue<ClientLine>> {
-        // A place that is no server's has a queue that is closed.
-        let closed = || {
-            let queue = Queue::new(0);
-            queue.close();
-            Arc::new(queue)
-        };
-        self.servers.get(at).map_or_else(closed, |server| Arc::clone(&server.lines))
+    /// The client's lines to each gateway.
+    pub(super) fn inputs(&self) -> Vec<GatewayInput> {
+        self.servers.iter().map(|server| GatewayInput(Arc::clone(&server.lines))).collect()
     }
 
     /// Waits until all gateways have ended, and answers requests for which some servers take too long.
@@ -119,7 +114,7 @@ impl Group {
             let late = table.take_late(Deadline::is_over);
             drop(table);
             for (id, request, left) in late {
-                self.answer_late(&id, &request, &left);
+                self.answer_merged(&id, &request, &left);
             }
         }
     }

@@ -7,7 +7,7 @@ use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 
 use super::group::Group;
 use super::table::AnswerStep;
-use crate::cut::{Edits, ValuePosition};
+use crate::cut::replaced;
 use crate::era_2025;
 use crate::era_2026;
 use crate::message::{Body, Message, RpcId};
@@ -65,7 +65,7 @@ impl Group {
             AnswerStep::Pass => self.send(line),
             AnswerStep::Keep => Ok(()),
             AnswerStep::Complete(request, left) => {
-                self.answer_late(id, &request, &left);
+                self.answer_merged(id, &request, &left);
                 Ok(())
             }
             AnswerStep::Joined(greeting) => {
@@ -100,11 +100,6 @@ impl Group {
 
     /// Passes a line on with another id. Without one, the line belongs to nothing that the client knows.
     fn send_with(&self, line: &[u8], path: &[&str], id: Option<RpcId>) -> io::Result<()> {
-        let Some(id) = id else { return Ok(()) };
-        let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
-        if let Some(old) = place.find(path) {
-            edits.replace(&old, id.json());
-        }
-        self.send(&edits.finish())
+        id.map_or(Ok(()), |id| self.send(&replaced(line, path, &id.json())))
     }
 }

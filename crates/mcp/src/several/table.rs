@@ -31,7 +31,7 @@ struct ServerState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum HandshakeStep {
     #[default]
-    Not,
+    NotBegun,
     Begun,
     Done,
 }
@@ -148,7 +148,7 @@ impl GroupTable {
 
     /// The servers for a handshake: all that run, or none once it has begun with one.
     pub(super) fn to_greet(&self) -> Vec<usize> {
-        let has_begun = self.servers.iter().any(|server| server.handshake != HandshakeStep::Not);
+        let has_begun = self.servers.iter().any(|server| server.handshake != HandshakeStep::NotBegun);
         self.which(|server| !server.has_ended && !has_begun)
     }
 
@@ -200,7 +200,7 @@ impl GroupTable {
         if matches!(kind, RequestKind::Initialize | RequestKind::Joining)
             && let Some(server) = self.servers.get_mut(at)
         {
-            server.handshake = if is_result { HandshakeStep::Done } else { HandshakeStep::Not };
+            server.handshake = if is_result { HandshakeStep::Done } else { HandshakeStep::NotBegun };
         }
         let request = if is_complete { self.open.remove(id) } else { None };
         match (kind, request) {

@@ -1,8 +1,8 @@
 //! The gateway's settings, from the configuration.
 
-use countersign_host::config_file::{Announce, ConfigFile, Elicit, EraName, LimitsPart};
+use countersign_host::config_file::{Announce, ConfigFile, Elicit};
 use countersign_host::plans::{Approve, PlanPart};
-use countersign_host::server_part::{ServerPart, Servers};
+use countersign_host::server_part::{EraName, LimitsPart, ServerPart, Servers};
 use countersign_host::time::Span;
 use countersign_mcp::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint, SettingsError};
 

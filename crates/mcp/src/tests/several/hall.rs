@@ -95,10 +95,10 @@ impl Hall {
     }
 
     pub(super) fn before_the_handshake(files: Answers, web: Answers) -> Self {
-        Self::with([("files", settings("files"), files), ("web", settings("web"), web)])
+        Self::with([(settings("files"), files), (settings("web"), web)])
     }
 
-    pub(super) fn with(servers: [(&str, GatewaySettings, Answers); 2]) -> Self {
+    pub(super) fn with(servers: [(GatewaySettings, Answers); 2]) -> Self {
         let tools = ["files", "web"].into_iter().flat_map(|server| {
             ["read", "write"].into_iter().map(move |tool| TestTool::of(server, tool, "read"))
         });
@@ -117,7 +117,7 @@ impl Hall {
         let gate = gate.open().unwrap();
         let count = Arc::new(AtomicU64::new(1));
         let (mut gateways, mut outputs, mut got) = (Gateways::new(), Vec::new(), Vec::new());
-        for (_, settings, answers) in servers {
+        for (settings, answers) in servers {
             let count = Arc::clone(&count);
             let gateway = Gateway::new(
                 settings,

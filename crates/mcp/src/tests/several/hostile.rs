@@ -64,9 +64,8 @@ fn a_server_reports_progress_of_its_own_calls_alone() {
 #[test]
 fn a_server_that_reads_nothing_holds_up_no_other() {
     let limits = || crate::GatewayLimits::default().client_line(65_536).unwrap();
-    let stuck = holds_calls("web");
     let (resume, wait) = std::sync::mpsc::channel::<()>();
-    let mut stuck = stuck;
+    let mut stuck = holds_calls("web");
     let stuck = Box::new(move |asked: &Value| {
         if asked["method"] == "tools/call" {
             let _ = wait.recv();
@@ -74,8 +73,8 @@ fn a_server_that_reads_nothing_holds_up_no_other() {
         stuck(asked)
     });
     let mut hall = Hall::with([
-        ("files", settings("files").limits(limits()), server("files", &["read"])),
-        ("web", settings("web").limits(limits()), stuck),
+        (settings("files").limits(limits()), server("files", &["read"])),
+        (settings("web").limits(limits()), stuck),
     ]);
     hall.shake_hands();
     let long = "x".repeat(30_000);
