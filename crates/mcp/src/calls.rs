@@ -18,7 +18,7 @@ use crate::link::{Link, RequestPurpose};
 use crate::plans::submit;
 use crate::proposing::{PROPOSE, propose};
 use crate::questions::desk;
-use crate::results::{RefusalText, refusal_line};
+use crate::results::{RefusalText, refusal_line, refused_read_line};
 use crate::session_end::look_at_session;
 use crate::submission::SUBMIT_PLAN;
 use crate::waiting::OpenQuestion;
@@ -226,7 +226,7 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall, edited: Option
             return;
         }
     };
-    let notice = edited.map(|_| EditNotice::new(&args));
+    let notice = edited.map(|_| EditNotice::new(&args, call.read.is_some()));
     let released = link.asked.lock().release(&call.id, call.serial, RequestPurpose::Call(in_flight, notice));
     if let Err(unsent) = released {
         // Cancelled, or the server ended, during the decision, so the call was never sent.
@@ -236,7 +236,11 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall, edited: Option
         return;
     }
     let wire = link.asked.lock().wire_id(call.serial);
-    let line = era_2025::call_line(&wire, tool.name().as_str(), &args, call.meta.as_deref());
+    let meta = call.meta.as_deref();
+    let line = match call.read {
+        Some(method) => era_2025::read_line(&wire, method.as_str(), &args, meta),
+        None => era_2025::call_line(&wire, tool.name().as_str(), &args, meta),
+    };
     if !link.send_request(&call.id, line) {
         return link.fail(call, link.end_fault());
     }
@@ -276,6 +280,10 @@ fn refuse(
         reason: reason.filter(|_| code == RejectionCode::ApprovalDenied),
         ..RefusalText::of(code, rejection.call_id())
     };
-    let line = refusal_line(&call.id, refusal.asking(question.as_ref()));
+    let refusal = refusal.asking(question.as_ref());
+    let line = match call.read {
+        Some(_) => refused_read_line(&call.id, refusal),
+        None => refusal_line(&call.id, refusal),
+    };
     answer_or_hold(link, call, line, question)
 }

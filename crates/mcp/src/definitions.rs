@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::link::{Link, RequestPurpose};
 use crate::listing::{Deadline, PageAnswer};
 use crate::proposing::{self, is_own_tool};
+use crate::reads::is_read_name;
 use crate::session_end::look_at_session;
 use crate::submission;
 
@@ -49,7 +50,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
     let mut seen: BTreeMap<ToolId, Option<(Digest, usize)>> = BTreeMap::new();
     let (mut order, mut tasks) = (Vec::new(), Vec::new());
     for (at, tool) in era_2025::tools_of(result)?.enumerate() {
-        if is_own_tool(tool) {
+        if is_own_tool(tool) || is_read_tool(tool) {
             link.record(Direction::ToClient, None, Fault::ReservedTool);
             continue;
         }
@@ -118,10 +119,16 @@ pub(crate) fn review_instructions(link: &Link, result: ValueRef<'_>) -> Option<F
     }
 }
 
-/// Returns whether the definition of a disclosed tool must still be requested. An unpinned definition is requested once
+/// Returns whether a tool of a server has the name of a read. The registry's entry of that name is no tool.
+fn is_read_tool(tool: ValueRef<'_>) -> bool {
+    tool.get("name").and_then(ValueRef::as_str).is_some_and(is_read_name)
+}
+
+/// Returns whether the definition of a disclosed tool must still be requested. A read has none. An unpinned definition is requested once
 /// too, because approvals bind the definition that was seen.
 pub(crate) fn is_unknown(link: &Link, tool: &ToolId) -> bool {
     link.gate.contract().discloses(tool)
+        && !is_read_name(tool.name().as_str())
         && !link.listing.knows(tool.name())
         && (is_pinned(link, tool) || !link.listing.has_failed())
 }
@@ -155,7 +162,8 @@ pub(crate) fn know_definition(link: &Link, tool: &ToolId) {
             continue;
         }
         let contract = link.gate.contract();
-        let ours = contract.tools().iter().filter(|t| t.server() == link.settings.server());
+        let is_ours = |t: &&ToolId| t.server() == link.settings.server() && !is_read_name(t.name().as_str());
+        let ours = contract.tools().iter().filter(is_ours);
         for unclear in ours.filter(|tool| listed.get(tool.name()) != Some(&Listed::Once)) {
             if is_pinned(link, unclear) && !listed.contains_key(unclear.name()) {
                 link.gate.forget_definition(unclear);

@@ -13,15 +13,15 @@ const MAX_ARGS: usize = 4_096;
 /// Parts of the result of a call that ran with a person's arguments.
 #[derive(Debug)]
 pub(crate) struct EditNotice {
-    /// An item of the result's content.
-    item: String,
+    /// An item of the result's content. The result of a read has none.
+    item: Option<String>,
     /// The gateway's own metadata.
     decision: String,
 }
 
 impl EditNotice {
-    /// Takes the arguments with which the call runs.
-    pub(crate) fn new(args: &Canonical) -> Self {
+    /// Takes the arguments with which the call or the read runs.
+    pub(crate) fn new(args: &Canonical, is_read: bool) -> Self {
         let digest = args.digest().to_string();
         let ran = match args.as_str() {
             text if text.len() <= MAX_ARGS => escape_hidden(text),
@@ -29,7 +29,7 @@ impl EditNotice {
         };
         let text = format!("A person edited the arguments of this call before it ran. It ran with: {ran}");
         Self {
-            item: Object::new().string("text", &text).string("type", "text").finish(),
+            item: (!is_read).then(|| Object::new().string("text", &text).string("type", "text").finish()),
             decision: Object::new().string("args_digest", &digest).raw("edited", "true").finish(),
         }
     }
@@ -37,10 +37,12 @@ impl EditNotice {
     /// Adds the notice to the line of a result. An error stays as it is.
     pub(crate) fn add(&self, edits: &mut Edits<'_>, line: &ValuePosition<'_>) {
         let Some(result) = line.get("result") else { return };
-        let Some(content) = result.get("content") else {
-            return edits.add_member(&result, "content", &format!("[{}]", self.item));
-        };
-        edits.add_element(&content, &self.item);
+        if let Some(item) = &self.item {
+            let Some(content) = result.get("content") else {
+                return edits.add_member(&result, "content", &format!("[{item}]"));
+            };
+            edits.add_element(&content, item);
+        }
         match result.get("_meta") {
             None => edits.add_member(&result, "_meta", &Object::new().raw(DECISION, &self.decision).finish()),
             // A member of this name in a server's own metadata is cut, and this one would be cut with it.

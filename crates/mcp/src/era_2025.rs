@@ -15,6 +15,8 @@ use crate::cut::{Edits, ValuePosition};
 use crate::fault::Fault;
 use crate::message::{Body, RpcId};
 
+/// Metadata of a message.
+pub(crate) const META: &str = "_meta";
 /// Prefix of the gateway's own metadata names, in requests and in results.
 const OURS: &str = "dev.countersign/";
 /// Metadata name under which the client restates the goal.
@@ -73,18 +75,24 @@ const SERVER_NOTIFICATIONS: [&str; 5] = [
     "notifications/prompts/list_changed",
 ];
 
-/// Members of the results of `initialize`, `tools/list` and `tools/call` in either era.
-const RESULT_MEMBERS: [&str; 17] = [
-    "_meta",
+/// Members of the results that the gateway reads or a client acts on, in either era.
+const RESULT_MEMBERS: [&str; 23] = [
+    META,
     "cacheScope",
     "capabilities",
+    "completion",
     "content",
+    "contents",
     "inputRequests",
     INSTRUCTIONS,
     "isError",
+    "messages",
     "nextCursor",
+    "prompts",
     "protocolVersion",
     "requestState",
+    "resourceTemplates",
+    "resources",
     "resultType",
     "serverInfo",
     "structuredContent",
@@ -205,8 +213,14 @@ pub(crate) struct CallParams<'a> {
     pub(crate) name: &'a str,
     /// An object if present.
     pub(crate) arguments: Option<ValueRef<'a>>,
-    /// An object if present.
-    pub(crate) meta: Option<ValueRef<'a>>,
+    pub(crate) meta: CallMeta<'a>,
+}
+
+/// The metadata of a call or a read, as the client sent it.
+#[derive(Clone, Debug)]
+pub(crate) struct CallMeta<'a> {
+    /// The whole of it: an object if present.
+    pub(crate) object: Option<ValueRef<'a>>,
     /// The goal as the client restates it.
     pub(crate) ask: Option<&'a str>,
     /// The action proposal, if it came as metadata. The gate checks it.
@@ -223,32 +237,46 @@ pub(crate) struct CallParams<'a> {
 /// answer a `task` with a promise, and it might read a name in another case instead of the checked one.
 pub(crate) fn read_call(params: Option<ValueRef<'_>>) -> Option<CallParams<'_>> {
     let params = params?;
-    if params.members().any(|(name, _)| !matches!(name, "name" | "arguments" | "_meta")) {
+    if params.members().any(|(name, _)| !matches!(name, "name" | "arguments" | META)) {
         return None;
     }
-    let (name, arguments, meta) =
-        (params.get("name")?.as_str()?, params.get("arguments"), params.get("_meta"));
-    let is_object = |value: Option<ValueRef<'_>>| value.is_none_or(|value| value.kind() == Kind::Object);
-    if !is_object(arguments) || !is_object(meta) {
+    let (name, arguments) = (params.get("name")?.as_str()?, params.get("arguments"));
+    if !is_object(arguments) {
         return None;
     }
-    let ours = |name| meta.and_then(|meta| meta.get(name));
-    let text = |name| match ours(name) {
-        Some(text) => text.as_str().map(Some),
-        None => Some(None),
-    };
-    let (ask, proposal) = (text(ASK)?, ours(PROPOSAL));
-    let call_id = match text(CALL_ID)? {
-        Some(id) => Some(plain_call_id(id)?),
-        None => None,
-    };
-    let plan_step = match ours(PLAN_STEP) {
-        Some(step) => Some(step.as_u64().filter(|_| step.is_exact())?),
-        None => None,
-    };
-    // It is not one of the gateway's own names, so it is forwarded to the server. The gate checks it.
-    let trace = meta.and_then(|meta| meta.get(TRACE)?.as_str()).filter(|text| text.len() <= MAX_TRACE_BYTES);
-    Some(CallParams { name, arguments, meta, ask, proposal, call_id, plan_step, trace })
+    Some(CallParams { name, arguments, meta: CallMeta::read(params)? })
+}
+
+impl<'a> CallMeta<'a> {
+    /// Reads the metadata of a request. Returns `None` if a member of the gateway's own has another shape.
+    pub(crate) fn read(params: ValueRef<'a>) -> Option<Self> {
+        let object = params.get(META);
+        if !is_object(object) {
+            return None;
+        }
+        let ours = |name| object.and_then(|meta| meta.get(name));
+        let text = |name| match ours(name) {
+            Some(text) => text.as_str().map(Some),
+            None => Some(None),
+        };
+        let (ask, proposal) = (text(ASK)?, ours(PROPOSAL));
+        let call_id = match text(CALL_ID)? {
+            Some(id) => Some(plain_call_id(id)?),
+            None => None,
+        };
+        let plan_step = match ours(PLAN_STEP) {
+            Some(step) => Some(step.as_u64().filter(|_| step.is_exact())?),
+            None => None,
+        };
+        // It is not one of the gateway's own names, so it is forwarded to the server. The gate checks it.
+        let trace =
+            object.and_then(|meta| meta.get(TRACE)?.as_str()).filter(|text| text.len() <= MAX_TRACE_BYTES);
+        Some(Self { object, ask, proposal, call_id, plan_step, trace })
+    }
+}
+
+fn is_object(value: Option<ValueRef<'_>>) -> bool {
+    value.is_none_or(|value| value.kind() == Kind::Object)
 }
 
 /// Reads an id that a client may give its call. People type it into command lines, so it must be a single word to a shell,
@@ -308,6 +336,14 @@ pub(crate) fn call_line(id: &RpcId, name: &str, args: &Canonical, meta: Option<&
     }
     let params = params.raw("arguments", args.as_str()).string("name", name).finish();
     request_line(id, CALL, &params)
+}
+
+/// Builds the read for the server from the one that the gate accepted. Its arguments are the params.
+pub(crate) fn read_line(id: &RpcId, method: &str, args: &Canonical, meta: Option<&str>) -> String {
+    let params = Object::new();
+    let params = if let Some(meta) = meta { params.raw(META, meta) } else { params };
+    let params = args.value().members().fold(params, |params, (name, value)| params.value(name, value));
+    request_line(id, method, &params.finish())
 }
 
 /// Builds the gateway's own request for one page of tools.
@@ -387,16 +423,22 @@ pub(crate) fn next_page(result: ValueRef<'_>) -> Option<String> {
     result.get("nextCursor").and_then(ValueRef::as_str).map(Into::into)
 }
 
-/// Keeps the tools at these positions of a page and appends the gateway's own tools. The page belongs to this session
-/// alone and is marked so for caches on the way: a missing `cacheScope` may be read as `public`. The member came with MCP
-/// 2026-07-28 (*Caching*). Results of this era may have additional members, and its clients ignore them.
-pub(crate) fn keep_tools<'a>(edits: &mut Edits<'a>, line: &ValuePosition<'a>, kept: &[usize], own: &[&str]) {
+/// Keeps the items at these positions of a page, and appends the gateway's own. The page belongs to this session alone and is
+/// marked so for caches on the way: a missing `cacheScope` may be read as `public`. The member came with MCP 2026-07-28
+/// (*Caching*). Results of this era may have additional members, and its clients ignore them.
+pub(crate) fn keep_items<'a>(
+    edits: &mut Edits<'a>,
+    line: &ValuePosition<'a>,
+    member: &str,
+    kept: &[usize],
+    own: &[&str],
+) {
     let Some(result) = line.get("result") else {
         return;
     };
-    if let Some(tools) = result.get("tools") {
+    if let Some(items) = result.get(member) {
         let own = (!own.is_empty()).then(|| own.join(","));
-        edits.keep_elements(&tools, kept, own.as_deref());
+        edits.keep_elements(&items, kept, own.as_deref());
     }
     edits.set_member(&result, "cacheScope", "\"private\"");
 }

@@ -18,6 +18,7 @@ use crate::link::{Link, RequestPurpose};
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::modern_client::{hello_line, without_era};
+use crate::reads::{ReadList, ReadMethod, ReadParams, client_methods, is_read_name};
 use crate::results::{RefusalText, refusal_line};
 use crate::settings::Era;
 use crate::table::{Answered, Cancel};
@@ -130,8 +131,11 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     if method == era_2025::INITIALIZE && link.settings.client_era == Era::Stateless && !is_own(link, id) {
         return refuse(link, Some(id), Some(method), Fault::NotAllowed);
     }
-    let asked = match era_2025::client_request(method, &link.settings.client_methods) {
-        ClientRequest::Call => return call(link, message, id, method, params),
+    if let Some(read) = ReadMethod::of(method).filter(|read| read.is_listed(link)) {
+        return read_item(link, message, id, read, params);
+    }
+    let asked = match era_2025::client_request(method, &client_methods(link)) {
+        ClientRequest::Call => return call(link, message, id, params),
         ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
         ClientRequest::ListTools => {
             RequestPurpose::ListTools { epoch: link.listing.epoch(), page: era_2025::page_of(params) }
@@ -147,7 +151,10 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
             }
             None => return refuse(link, Some(id), Some(method), Fault::AlreadyInitialized),
         },
-        ClientRequest::Pass => RequestPurpose::Other,
+        ClientRequest::Pass => match ReadList::of(method).filter(|list| list.is_listed(link)) {
+            Some(list) => RequestPurpose::ListReads(list),
+            None => RequestPurpose::Other,
+        },
     };
     note_strange(link, method, params);
     let opened = {
@@ -279,20 +286,42 @@ fn is_own(link: &Link, id: &RpcId) -> bool {
     link.to_client.modern.is_hello(id)
 }
 
-fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
+fn call(link: &Link, message: &Canonical, id: &RpcId, params: Option<ValueRef<'_>>) {
     let Some(call) = era_2025::read_call(params) else {
-        return refuse(link, Some(id), Some(method), Fault::BadParams);
+        return refuse(link, Some(id), Some(era_2025::CALL), Fault::BadParams);
     };
     let Some(name) = name_at_server(link, call.name) else {
         return refuse_unknown(link, id, call.name);
     };
+    let args = match call.arguments {
+        Some(args) => message.subtree(args),
+        None => Canonical::empty_object(message.recipe()),
+    };
+    let weight = message.bytes().len();
+    hold(link, id, era_2025::CALL, |serial| HeldCall::new(id.clone(), serial, weight, name, args, call.meta));
+}
+
+/// Handles a read of a method that the session lists.
+fn read_item(link: &Link, message: &Canonical, id: &RpcId, method: ReadMethod, params: Option<ValueRef<'_>>) {
+    let Some(ReadParams { args, meta }) = method.read(params) else {
+        return refuse(link, Some(id), Some(method.as_str()), Fault::BadParams);
+    };
+    let name = method.name_of(link, &args);
+    hold(link, id, method.as_str(), |serial| HeldCall {
+        read: Some(method),
+        ..HeldCall::new(id.clone(), serial, message.bytes().len(), name, args, meta)
+    });
+}
+
+/// Holds a call until the gate has decided it.
+fn hold(link: &Link, id: &RpcId, method: &str, call: impl FnOnce(u64) -> HeldCall) {
     let held = link.asked.lock().hold(id.clone(), RequestPurpose::Held);
     let serial = match held {
         Ok(serial) => serial,
         Err(fault) => return cannot_open(link, id, method, fault),
     };
-    let call = HeldCall::new(id.clone(), serial, name, call, message);
-    if !link.calls.push(message.bytes().len(), call) {
+    let call = call(serial);
+    if !link.calls.push(call.weight, call) {
         if link.is_stopped() {
             // Not through the gate: the agent did nothing wrong.
             link.record(Direction::ToServer, Some(method), Fault::GatewayStopped);
@@ -301,12 +330,16 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Opti
     }
 }
 
-/// The server's name of a tool that the client calls. `None` if it is of another server of the session, or of none.
+/// The server's name of a tool that the client calls. `None` if it is of another server of the session, or of none. A read is
+/// no tool.
 fn name_at_server(link: &Link, called: &str) -> Option<String> {
-    let Some(shown) = &link.settings.shown else { return Some(called.into()) };
     let contract = link.gate.contract();
     let tools = contract.tools().iter().filter(|tool| tool.server() == link.settings.server());
-    shown.plain(called, tools.map(ToolId::name)).map(Into::into)
+    let name = match &link.settings.shown {
+        Some(shown) => shown.plain(called, tools.map(ToolId::name))?,
+        None => called,
+    };
+    (!is_read_name(name)).then(|| name.into())
 }
 
 /// Answers a call of a server that has not shaken hands while others have. That is no fault of the agent, unless the tool is

@@ -20,6 +20,7 @@ use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::plans::finish_if_over;
 use crate::proposing::announce_member;
+use crate::reads::{ReadList, client_methods};
 use crate::requests::Request;
 use crate::table::{Answered, Cancel};
 
@@ -192,6 +193,12 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         give_up(link, request, Fault::ServerAnswer);
         return link.settled();
     }
+    if let (Some(client), RequestPurpose::ListReads(list), Body::Result(result)) =
+        (&request.client, &request.what, body)
+    {
+        pass_reads(link, line, message, client, *list, result);
+        return link.settled();
+    }
     let Some(Request { client, what }) = asked_for_era(link, line, message, request, body) else {
         return link.settled();
     };
@@ -237,6 +244,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
             Body::Error => Ok(None),
         },
         RequestPurpose::Discover(..)
+        | RequestPurpose::ListReads(_)
         | RequestPurpose::Listen
         | RequestPurpose::Other
         | RequestPurpose::Held => Ok(None),
@@ -245,7 +253,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         match page {
             Ok(_) if is_hello => pass_answer(link, line, message, &client, |edits, place| {
                 cut_look_alikes(link, edits, place, message);
-                era_2025::narrow_server(edits, place, message, &link.settings.client_methods);
+                era_2025::narrow_server(edits, place, message, &client_methods(link));
                 if dropped.is_some() {
                     era_2025::cut_instructions(edits, place);
                 }
@@ -260,7 +268,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
             }),
             Ok(Some(page)) => pass_answer(link, line, message, &client, |edits, place| {
                 cut_look_alikes(link, edits, place, message);
-                era_2025::keep_tools(edits, place, &page.kept, &page.own);
+                era_2025::keep_items(edits, place, "tools", &page.kept, &page.own);
                 let tools = place.find(&["result", "tools"]);
                 if let Some(shown) = &link.settings.shown {
                     for (at, tool) in page.kept.iter().zip(&page.names) {
@@ -281,6 +289,25 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         }
     }
     link.settled();
+}
+
+/// Passes the list of what the session can read.
+fn pass_reads(
+    link: &Link,
+    line: &[u8],
+    message: ValueRef<'_>,
+    client: &RpcId,
+    list: ReadList,
+    result: ValueRef<'_>,
+) {
+    let Some(kept) = list.review(link, result) else {
+        link.record(Direction::ToClient, None, Fault::ServerAnswer);
+        return link.answer(client, error_line(Some(client), Fault::ServerAnswer));
+    };
+    pass_answer(link, line, message, client, |edits, place| {
+        cut_look_alikes(link, edits, place, message);
+        era_2025::keep_items(edits, place, list.member(), &kept, &[]);
+    });
 }
 
 /// Asks a server that refused `initialize` whether it is of the stateless era, and handles its answer. Returns any other

@@ -2,8 +2,9 @@ use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{CallId, RequestId, Timestamp};
 use countersign_tool_gate::{CallArgs, PROPOSAL_MEMBER, REQUEST_ID_MEMBER};
 
-use crate::era_2025::{self, CallParams};
+use crate::era_2025::{self, CallMeta};
 use crate::message::RpcId;
+use crate::reads::ReadMethod;
 
 /// A call that waits for its decision.
 #[derive(Debug)]
@@ -12,8 +13,10 @@ pub(crate) struct HeldCall {
     pub(crate) serial: u64,
     /// Length of its line, in bytes.
     pub(crate) weight: usize,
-    /// The tool's name at the server.
+    /// The tool's name at the server, or the read's in the registry.
     pub(crate) name: String,
+    /// The method of a read. A call of a tool has none.
+    pub(crate) read: Option<ReadMethod>,
     pub(crate) args: CallArgs,
     /// Canonical text of the action proposal in the call's metadata.
     pub(crate) proposal: Option<String>,
@@ -32,15 +35,17 @@ pub(crate) struct HeldCall {
 }
 
 impl HeldCall {
-    /// Creates a held call from the parameters parsed from `message`. `name` is the tool's name at the server.
+    /// Creates a held call with these arguments and the metadata of its request. `name` is the tool's name at the server, and
+    /// `weight` the length of the line.
     pub(crate) fn new(
         id: RpcId,
         serial: u64,
+        weight: usize,
         name: String,
-        call: CallParams<'_>,
-        message: &Canonical,
+        args: Canonical,
+        call: CallMeta<'_>,
     ) -> Self {
-        let meta = call.meta.and_then(|meta| match era_2025::outside_call(meta) {
+        let meta = call.object.and_then(|meta| match era_2025::outside_call(meta) {
             Some(rest) if rest == "{}" => None,
             Some(rest) => Some(rest),
             None => Some(meta.canonical_text()),
@@ -48,19 +53,17 @@ impl HeldCall {
         Self {
             id,
             serial,
-            weight: message.bytes().len(),
+            weight,
             name,
-            args: CallArgs::new(match call.arguments {
-                Some(args) => message.subtree(args),
-                None => Canonical::empty_object(message.recipe()),
-            }),
+            read: None,
+            args: CallArgs::new(args),
             proposal: call.proposal.map(ValueRef::canonical_text),
             meta,
             ask: call.ask.map(Into::into),
             call_id: call.call_id,
             plan_step: call.plan_step,
             trace: call.trace.map(Into::into),
-            progress: call.meta.and_then(era_2025::progress_token),
+            progress: call.object.and_then(era_2025::progress_token),
             waits_until: None,
         }
     }

@@ -26,6 +26,7 @@ use crate::notice::{ContractNews, GatewayNotice, Notice, QuestionNotice, Renewal
 use crate::output::PeerOutput;
 use crate::proposed::ProposedCalls;
 use crate::queue::Queue;
+use crate::reads::ReadList;
 use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::{Era, GatewaySettings};
 use crate::submission::LastStep;
@@ -96,6 +97,8 @@ pub(crate) enum RequestPurpose {
         epoch: u64,
         page: Page,
     },
+    /// A list of resources, templates or prompts, of which the client sees those that it can read.
+    ListReads(ReadList),
     Initialize(HandshakeAttempt),
     /// The question for the stateless era, in place of the client's `initialize`, and the line with which the server refused
     /// that, if it got it.

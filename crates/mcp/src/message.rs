@@ -123,11 +123,15 @@ pub(crate) fn error_line(id: Option<&RpcId>, fault: Fault) -> String {
 
 /// Builds the error that answers a request, with `data` as its data.
 pub(crate) fn error_line_with(id: Option<&RpcId>, fault: Fault, data: Object) -> String {
-    let data = data.finish();
+    numbered_error_line(id, fault.rpc_code(), fault.reason(), data)
+}
+
+/// Builds the error that answers a request, with a number and a text.
+pub(crate) fn numbered_error_line(id: Option<&RpcId>, number: i32, text: &str, data: Object) -> String {
     let error = Object::new()
-        .raw("code", &fault.rpc_code().to_string())
-        .raw("data", &data)
-        .string("message", fault.reason())
+        .raw("code", &number.to_string())
+        .raw("data", &data.finish())
+        .string("message", text)
         .finish();
     let id = id.map_or_else(|| String::from("null"), RpcId::json);
     Object::new().raw("error", &error).raw("id", &id).string("jsonrpc", "2.0").finish()

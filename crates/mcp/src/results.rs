@@ -7,10 +7,13 @@ use countersign_tool_gate::{FiledQuestion, RejectionCode};
 
 use crate::compose::Object;
 use crate::era_2025::{DECISION, PLAN};
-use crate::message::{RpcId, result_line};
+use crate::message::{RpcId, numbered_error_line, result_line};
 
 /// Sentence for the client beside the gate's own: a host keeps asking for a "new session" that only it can open.
 const ADVICE: &str = "Start this server again in the MCP client to open a new session";
+
+/// Number of the error that answers a refused read.
+const REFUSED_READ: i32 = 403;
 
 /// Texts of a refusal for the client. None comes from the arguments or from internal state, except that the reason for a
 /// denial is the approver's own text.
@@ -99,6 +102,24 @@ const fn is_unlocked_by_name(code: RejectionCode) -> bool {
 
 /// Builds the answer to a refused call: a result, which the model reads, marked as an error.
 pub(crate) fn refusal_line(id: &RpcId, refusal: RefusalText<'_>) -> String {
+    let (text, decision) = texts(refusal);
+    let result = Object::new()
+        .raw("_meta", &Object::new().raw(DECISION, &decision.finish()).finish())
+        .raw("content", &content(&text))
+        .raw("isError", "true")
+        .finish();
+    result_line(id, &result)
+}
+
+/// Builds the answer to a refused read: an error, whose data is the decision. Its number is outside of the range that JSON-RPC
+/// reserves.
+pub(crate) fn refused_read_line(id: &RpcId, refusal: RefusalText<'_>) -> String {
+    let (text, decision) = texts(refusal);
+    numbered_error_line(Some(id), REFUSED_READ, &text, decision)
+}
+
+/// The text of a refusal for a model, and the decision for programs.
+fn texts(refusal: RefusalText<'_>) -> (String, Object) {
     let mut text = format!("Refused by Countersign: {}. {}.", refusal.code, refusal.message);
     // Invisible characters and quotes are escaped, so the text cannot end early or pass for more than a quotation.
     let reason = refusal.reason.map(|reason| escape_hidden(reason.as_str()).replace('"', "\\u{22}"));
@@ -141,13 +162,7 @@ pub(crate) fn refusal_line(id: &RpcId, refusal: RefusalText<'_>) -> String {
     if let Some(record) = refusal.record {
         decision = decision.raw("record", &record.to_string());
     }
-    let decision = decision.string("retry", refusal.retry).maybe_string("unlock", refusal.unlock).finish();
-    let result = Object::new()
-        .raw("_meta", &Object::new().raw(DECISION, &decision).finish())
-        .raw("content", &content(&text))
-        .raw("isError", "true")
-        .finish();
-    result_line(id, &result)
+    (text, decision.string("retry", refusal.retry).maybe_string("unlock", refusal.unlock))
 }
 
 /// A plan to which the session is now committed.

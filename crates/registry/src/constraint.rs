@@ -8,6 +8,7 @@ use crate::host_rules::{EmailRule, UrlRule};
 use crate::path_rule::PathRule;
 use crate::place::ArgPlace;
 use crate::range_rule::{RangeEnd, RangeRule};
+use crate::uri_rule::UriRule;
 
 /// Restriction of one argument that JSON Schema cannot express.
 ///
@@ -27,6 +28,7 @@ pub struct Constraint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum CompiledRule {
     Path(PathRule),
+    Uri(UriRule),
     Url(UrlRule),
     Email(EmailRule),
     Number(RangeRule),
@@ -37,6 +39,7 @@ enum CompiledRule {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum ConstraintFields {
     PathWithin(PathFields),
+    UriWithin(PathFields),
     Url(UrlFields),
     EmailDomain(EmailFields),
     Number(NumberFields),
@@ -90,6 +93,15 @@ impl Constraint {
         ConstraintFields::PathWithin(PathFields { at, roots: owned(roots) }).try_into()
     }
 
+    /// Restricts a URI to those that begin with a root, such as `file:///srv/docs/`. A root has a lower-case scheme, `://`, and ends
+    /// with a slash. URIs are compared as texts; one with dot segments, or with an escape of a dot or a separator, matches none.
+    ///
+    /// # Errors
+    /// [`ConstraintError`] without roots, or when one is malformed.
+    pub fn uri_within(at: ArgPlace, roots: &[&str]) -> Result<Self, ConstraintError> {
+        ConstraintFields::UriWithin(PathFields { at, roots: owned(roots) }).try_into()
+    }
+
     /// Restricts a URL to schemes and hosts. The host `example.com` matches itself only, `.example.com` every
     /// subdomain but not the domain. A port other than the scheme's default must be listed, as in `example.com:8443`.
     ///
@@ -126,7 +138,7 @@ impl Constraint {
     #[must_use]
     pub const fn at(&self) -> &ArgPlace {
         match &self.fields {
-            ConstraintFields::PathWithin(path) => &path.at,
+            ConstraintFields::PathWithin(path) | ConstraintFields::UriWithin(path) => &path.at,
             ConstraintFields::Url(url) => &url.at,
             ConstraintFields::EmailDomain(email) => &email.at,
             ConstraintFields::Number(number) => &number.at,
@@ -134,11 +146,12 @@ impl Constraint {
         }
     }
 
-    /// Name of its kind: `path_within`, `url`, `email_domain`, `number` or `empty_list`.
+    /// Name of its kind: `path_within`, `uri_within`, `url`, `email_domain`, `number` or `empty_list`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match &self.fields {
             ConstraintFields::PathWithin(_) => "path_within",
+            ConstraintFields::UriWithin(_) => "uri_within",
             ConstraintFields::Url(_) => "url",
             ConstraintFields::EmailDomain(_) => "email_domain",
             ConstraintFields::Number(_) => "number",
@@ -170,7 +183,7 @@ impl Constraint {
         match &self.rule {
             CompiledRule::Number(rule) => value.as_f64().is_some_and(|number| rule.fits(number)),
             CompiledRule::EmptyList => is_empty_list(value),
-            CompiledRule::Path(_) | CompiledRule::Url(_) | CompiledRule::Email(_) => {
+            CompiledRule::Path(_) | CompiledRule::Uri(_) | CompiledRule::Url(_) | CompiledRule::Email(_) => {
                 let fits = |value: ValueRef<'_>| value.as_str().is_some_and(|text| self.fits_text(text));
                 if value.kind() == Kind::Array { value.elements().all(fits) } else { fits(value) }
             }
@@ -207,7 +220,9 @@ impl Constraint {
     /// JSON types of the values that can match.
     pub(crate) const fn types(&self) -> &'static [&'static str] {
         match &self.rule {
-            CompiledRule::Path(_) | CompiledRule::Url(_) | CompiledRule::Email(_) => &["string", "array"],
+            CompiledRule::Path(_) | CompiledRule::Uri(_) | CompiledRule::Url(_) | CompiledRule::Email(_) => {
+                &["string", "array"]
+            }
             CompiledRule::Number(_) => &["number", "integer"],
             CompiledRule::EmptyList => &["array"],
         }
@@ -215,10 +230,12 @@ impl Constraint {
 
     /// Returns `true` if every value that matches clearly matches `wider`.
     pub(crate) fn implies(&self, wider: &Self) -> bool {
-        use ConstraintFields::{EmailDomain, EmptyList, Number, PathWithin, Url};
+        use ConstraintFields::{EmailDomain, EmptyList, Number, PathWithin, UriWithin, Url};
         let within = |narrow: &[String], wide: &[String]| narrow.iter().all(|item| wide.contains(item));
         let is_narrower = match (&self.fields, &wider.fields) {
-            (PathWithin(narrow), PathWithin(wide)) => within(&narrow.roots, &wide.roots),
+            (PathWithin(narrow), PathWithin(wide)) | (UriWithin(narrow), UriWithin(wide)) => {
+                within(&narrow.roots, &wide.roots)
+            }
             (Url(narrow), Url(wide)) => {
                 within(&narrow.schemes, &wide.schemes) && within(&narrow.hosts, &wide.hosts)
             }
@@ -227,7 +244,7 @@ impl Constraint {
                 self.range_rule().zip(wider.range_rule()).is_some_and(|(narrow, wide)| narrow.implies(wide))
             }
             (EmptyList(_), EmptyList(_)) => true,
-            (PathWithin(_) | Url(_) | EmailDomain(_) | Number(_) | EmptyList(_), _) => false,
+            (PathWithin(_) | UriWithin(_) | Url(_) | EmailDomain(_) | Number(_) | EmptyList(_), _) => false,
         };
         self.at() == wider.at() && is_narrower
     }
@@ -235,6 +252,7 @@ impl Constraint {
     fn fits_text(&self, text: &str) -> bool {
         match &self.rule {
             CompiledRule::Path(rule) => rule.fits(text),
+            CompiledRule::Uri(rule) => rule.fits(text),
             CompiledRule::Url(rule) => rule.fits(text),
             CompiledRule::Email(rule) => rule.fits(text),
             CompiledRule::Number(_) | CompiledRule::EmptyList => false,
@@ -251,6 +269,9 @@ impl fmt::Display for Constraint {
             (_, CompiledRule::Number(rule)) => rule.fmt(f),
             (ConstraintFields::PathWithin(path), _) => {
                 write!(f, "has only paths within {}", any(&path.roots))
+            }
+            (ConstraintFields::UriWithin(uri), _) => {
+                write!(f, "has only URIs that begin with {}", any(&uri.roots))
             }
             (ConstraintFields::Url(url), _) => {
                 write!(f, "has only {} URLs at {}", any(&url.schemes), any(&url.hosts))
@@ -271,6 +292,7 @@ impl TryFrom<ConstraintFields> for Constraint {
     fn try_from(fields: ConstraintFields) -> Result<Self, ConstraintError> {
         let rule = match &fields {
             ConstraintFields::PathWithin(path) => CompiledRule::Path(PathRule::new(&path.roots)?),
+            ConstraintFields::UriWithin(uri) => CompiledRule::Uri(UriRule::new(&uri.roots)?),
             ConstraintFields::Url(url) => CompiledRule::Url(UrlRule::new(&url.schemes, &url.hosts)?),
             ConstraintFields::EmailDomain(email) => CompiledRule::Email(EmailRule::new(&email.domains)?),
             ConstraintFields::Number(number) => CompiledRule::Number(RangeRule::new(number.min, number.max)?),

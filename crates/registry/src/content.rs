@@ -199,6 +199,9 @@ pub enum ConstraintError {
     /// A root is not a plain path.
     #[error("a root is not a plain path (no empty, `.` or `..` segment, not the whole file system)")]
     Root,
+    /// A root is not the beginning of a URI.
+    #[error("a root is not a lower-case scheme, `://` and plain segments with `/` at the end")]
+    UriRoot,
     /// A scheme is not a lower-case URL scheme.
     #[error("a scheme is not a lower-case URL scheme")]
     Scheme,

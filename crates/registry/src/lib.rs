@@ -58,6 +58,7 @@ mod server_entry;
 mod snapshot;
 mod tier;
 mod tool_entry;
+mod uri_rule;
 mod view;
 mod wire;
 

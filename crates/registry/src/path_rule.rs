@@ -48,7 +48,7 @@ fn is_plain(path: &str) -> bool {
 
 /// Refuses ambiguous segments: dots and whitespace alone (`.`, `..`, and forms that some systems shorten to them:
 /// `.. `, `...`), and `..` before a character that starts a parameter elsewhere (`..;`, `..$`).
-fn is_plain_segment(segment: &str) -> bool {
+pub(crate) fn is_plain_segment(segment: &str) -> bool {
     let after_dots = segment.trim_start_matches('.');
     let dots = segment.len().saturating_sub(after_dots.len());
     segment != "~"
@@ -69,7 +69,7 @@ fn has_percent_escape(path: &str) -> bool {
 }
 
 /// Characters that a compatibility or best-fit mapping turns into a dot, a slash or a backslash.
-const fn looks_like_a_separator(c: char) -> bool {
+pub(crate) const fn looks_like_a_separator(c: char) -> bool {
     matches!(
         c,
         '\u{2024}'

@@ -4,7 +4,7 @@ use super::json;
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2025::{
     ClientNotification, ClientRequest, Page, ServerNotification, call_line, client_notification,
-    client_request, cut_ours, is_known_version, is_success, keep_tools, next_page, outside_call, page_of,
+    client_request, cut_ours, is_known_version, is_success, keep_items, next_page, outside_call, page_of,
     read_call, server_notification, server_request_passes, tools_of,
 };
 use crate::message::{Body, RpcId};
@@ -86,7 +86,7 @@ fn malformed_call_params_are_refused() {
     let fits =
         json(r#"{"name":"t","arguments":{"a":1},"_meta":{"progressToken":1,"dev.countersign/ask":"g"}}"#);
     let call = read_call(Some(fits.value())).unwrap();
-    assert_eq!((call.name, call.ask), ("t", Some("g")));
+    assert_eq!((call.name, call.meta.ask), ("t", Some("g")));
     assert!(read_call(Some(json(r#"{"name":"t"}"#).value())).is_some());
     for text in [
         r#"{}"#,
@@ -112,12 +112,12 @@ fn a_proposal_and_a_call_id_may_come_as_metadata() {
         r#"{"name":"t","_meta":{"dev.countersign/call_id":"Pay:77_b.1-2","dev.countersign/proposal":{"a":1}}}"#,
     );
     let call = read_call(Some(fits.value())).unwrap();
-    assert_eq!(call.call_id.unwrap().as_str(), "Pay:77_b.1-2");
-    assert_eq!(call.proposal.unwrap().canonical_text(), r#"{"a":1}"#);
+    assert_eq!(call.meta.call_id.unwrap().as_str(), "Pay:77_b.1-2");
+    assert_eq!(call.meta.proposal.unwrap().canonical_text(), r#"{"a":1}"#);
     for proposal in ["null", "[]", "7", r#""{}""#] {
         let text = format!(r#"{{"name":"t","_meta":{{"dev.countersign/proposal":{proposal}}}}}"#);
         let call = json(&text);
-        let found = read_call(Some(call.value())).unwrap().proposal.unwrap().canonical_text();
+        let found = read_call(Some(call.value())).unwrap().meta.proposal.unwrap().canonical_text();
         assert_eq!(found, proposal, "the gate refuses it");
     }
     let long = format!("\"{}\"", "a".repeat(257));
@@ -148,13 +148,13 @@ fn a_proposal_and_a_call_id_may_come_as_metadata() {
 fn plan_step_in_metadata_must_be_a_whole_number() {
     let step = |step: &str| {
         let text = format!(r#"{{"name":"t","_meta":{{"dev.countersign/plan_step":{step}}}}}"#);
-        read_call(Some(json(&text).value())).map(|call| call.plan_step.unwrap())
+        read_call(Some(json(&text).value())).map(|call| call.meta.plan_step.unwrap())
     };
     assert_eq!([step("1"), step("2.0"), step("0")], [Some(1), Some(2), Some(0)]);
     for other in ["null", "-1", "1.5", "\"1\"", "[1]", "true", "1e300"] {
         assert_eq!(step(other), None, "{other}");
     }
-    assert_eq!(read_call(Some(json(r#"{"name":"t"}"#).value())).unwrap().plan_step, None);
+    assert_eq!(read_call(Some(json(r#"{"name":"t"}"#).value())).unwrap().meta.plan_step, None);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_page_of_tools_keeps_its_cursor_and_its_other_members() {
     let page = r#"{"result":{"tools":[{"name":"a"}, {"name" : "b"}],"nextCursor":"c","_meta":{"k":1}}}"#;
     let keep = |kept: &[usize], own: &[&str]| {
         let mut edits = Edits::new(page.as_bytes());
-        keep_tools(&mut edits, &ValuePosition::new(page.as_bytes()), kept, own);
+        keep_items(&mut edits, &ValuePosition::new(page.as_bytes()), "tools", kept, own);
         String::from_utf8(edits.finish()).unwrap()
     };
     let rest = r#","nextCursor":"c","_meta":{"k":1},"cacheScope":"private"}}"#;

@@ -18,6 +18,7 @@ mod passing;
 mod plan_approvals;
 mod plans;
 mod proposals;
+mod reads;
 mod renewals;
 mod server_faults;
 mod waiting;

@@ -325,3 +325,72 @@ fn a_place_is_a_json_pointer_below_the_top() {
     assert!(place("/a").covers(&place("/a")));
     assert!(!place("/a").covers(&place("/ab")));
 }
+
+#[test]
+fn a_uri_begins_with_a_root_by_whole_segments() {
+    let docs =
+        Constraint::uri_within(place("/a"), &["file:///srv/docs/", "note://", "https://docs.example/"]);
+    let docs = docs.unwrap();
+    for good in [
+        "file:///srv/docs/",
+        "file:///srv/docs/a.md",
+        "file:///srv/docs/sub/a%20b.md",
+        "file:///srv/docs/.hidden/",
+        "note://today",
+        "https://docs.example/a?page=2#top",
+    ] {
+        assert!(fits(&docs, good), "{good}");
+    }
+    for bad in [
+        "file:///srv/docs",
+        "file:///srv/docsecret/a.md",
+        "FILE:///srv/docs/a.md",
+        "file:/srv/docs/a.md",
+        "file:///srv/docs/../secret",
+        "file:///srv/docs/./a.md",
+        "file:///srv/docs/..;/secret",
+        "file:///srv/docs/%2e%2e/secret",
+        "file:///srv/docs/..%2fsecret",
+        "file:///srv/docs/%252e%252e/secret",
+        "file:///srv/docs/a%00.md",
+        "file:///srv/docs/a%",
+        "file:///srv/docs/a%zz",
+        "file:///srv/docs//etc/passwd",
+        "file:///srv/docs/a?of=../../secret",
+        "file:///srv/docs/a b",
+        "file:///srv/docs/..\u{2215}secret",
+        "https://docs.example.evil.test/",
+        "https://docs.example@evil.test/",
+        "",
+    ] {
+        assert!(!fits(&docs, bad), "{bad}");
+    }
+}
+
+#[test]
+fn a_root_of_uris_is_a_scheme_and_plain_segments() {
+    for bad in [
+        "",
+        "/srv/docs/",
+        "file:///srv/docs",
+        "File:///srv/",
+        "1a://",
+        "file:/srv/",
+        "file:///srv/../",
+        "file:///srv//",
+        "file:///srv/%2e/",
+        "note://a?b/",
+        "note://a#b/",
+        "no te://",
+        "://",
+        "note:",
+    ] {
+        assert_eq!(Constraint::uri_within(place("/uri"), &[bad]), Err(ConstraintError::UriRoot), "{bad:?}");
+    }
+    assert_eq!(Constraint::uri_within(place("/uri"), &[]), Err(ConstraintError::Empty));
+    let rule = Constraint::uri_within(place("/uri"), &["note://"]).unwrap();
+    assert_eq!(
+        (rule.kind(), rule.to_string().as_str()),
+        ("uri_within", "/uri has only URIs that begin with note://")
+    );
+}

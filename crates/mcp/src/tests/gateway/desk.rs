@@ -178,6 +178,8 @@ pub(super) struct Setup {
     pub(super) renewed_after: Option<Millis>,
     /// The client's capabilities. Forms are allowed if it has any.
     pub(super) capabilities: Value,
+    /// Further entries of the registry, for reads.
+    pub(super) reads: Vec<TestTool>,
 }
 
 /// Treatment of calls without a plan.
@@ -208,6 +210,7 @@ impl Default for Setup {
             holding: None,
             renewed_after: None,
             capabilities: json!({}),
+            reads: Vec::new(),
         }
     }
 }
@@ -309,7 +312,8 @@ impl Desk {
         client_reading: Reading,
         server_reading: Reading,
     ) -> Self {
-        let world = World::of(&registry(1)).session("s-1").principal("alice").audience("desk-gateway");
+        let registry = setup.reads.into_iter().fold(registry(1), TestRegistry::tool);
+        let world = World::of(&registry).session("s-1").principal("alice").audience("desk-gateway");
         let (pending, sessions_fail) = (Arc::new(MemoryPendingApprovals::new()), Arc::default());
         let registry = Arc::clone(&world.registry);
         let session = SessionId::new("s-1").unwrap();

@@ -1,0 +1,202 @@
+//! Reads: requests for a resource, a prompt or a completion, which are decided and recorded like calls.
+//!
+//! The registry lists a read as a tool of its server, under the name of the method (`resources/read`) or that name, a slash and
+//! a word of the operator's (`resources/read/manuals`). The arguments are the request's params without metadata. A session
+//! that lists none of a method does not have it.
+//!
+//! Source: MCP 2025-11-25, *Resources*, *Prompts*, *Completion*.
+
+use std::collections::BTreeSet;
+
+use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read};
+use countersign_core::ToolId;
+use countersign_registry::{ArgPlace, ToolRules};
+
+use crate::compose::Object;
+use crate::era_2025::{CallMeta, META};
+use crate::link::Link;
+use crate::session_end::look_at_session;
+
+/// Place of a prompt's arguments, which its listing does not state.
+const PROMPT_ARGUMENTS: &str = "/arguments";
+
+/// A method that reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadMethod {
+    Resource,
+    Prompt,
+    Completion,
+}
+
+/// A method that lists what can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadList {
+    Resources,
+    Templates,
+    Prompts,
+}
+
+/// A read as the client sent it. Its shape is valid, its content unchecked.
+#[derive(Debug)]
+pub(crate) struct ReadParams<'a> {
+    pub(crate) args: Canonical,
+    pub(crate) meta: CallMeta<'a>,
+}
+
+impl ReadMethod {
+    const ALL: [Self; 3] = [Self::Resource, Self::Prompt, Self::Completion];
+
+    pub(crate) fn of(method: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|read| read.as_str() == method)
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Resource => "resources/read",
+            Self::Prompt => "prompts/get",
+            Self::Completion => "completion/complete",
+        }
+    }
+
+    /// The members of its params, and whether each is an object.
+    const fn members(self) -> &'static [(&'static str, Kind)] {
+        match self {
+            Self::Resource => &[("uri", Kind::String)],
+            Self::Prompt => &[("name", Kind::String), ("arguments", Kind::Object)],
+            Self::Completion => {
+                &[("ref", Kind::Object), ("argument", Kind::Object), ("context", Kind::Object)]
+            }
+        }
+    }
+
+    /// Reads the params of a request. Returns `None` if they have another shape.
+    pub(crate) fn read(self, params: Option<ValueRef<'_>>) -> Option<ReadParams<'_>> {
+        let params = params?;
+        let fits = |(name, value): (&str, ValueRef<'_>)| {
+            name == META || self.members().iter().any(|(known, kind)| *known == name && value.kind() == *kind)
+        };
+        let (first, _) = self.members().first()?;
+        if params.get(first).is_none() || !params.members().all(fits) {
+            return None;
+        }
+        let args = canonical(&params.canonical_text_of(|name| name != META))?;
+        Some(ReadParams { args, meta: CallMeta::read(params)? })
+    }
+
+    /// The session's entries for this method.
+    fn entries(self, link: &Link) -> Vec<ToolId> {
+        let contract = link.gate.contract();
+        let ours = contract.tools().iter().filter(|tool| tool.server() == link.settings.server());
+        ours.filter(|tool| self.names(tool.name().as_str())).cloned().collect()
+    }
+
+    /// Returns whether the session has an entry for this method.
+    pub(crate) fn is_listed(self, link: &Link) -> bool {
+        !self.entries(link).is_empty()
+    }
+
+    /// The name under which a read is decided: of the first entry that allows these arguments, or else of the first entry, which the
+    /// gate then refuses.
+    pub(crate) fn name_of(self, link: &Link, args: &Canonical) -> String {
+        let entries = self.entries(link);
+        let allows = |entry: &&ToolId| is_allowed(link, entry, |rules| rules.check_args(args).is_ok());
+        let entry = entries.iter().find(allows).or(entries.first());
+        entry.map_or(self.as_str(), |entry| entry.name().as_str()).to_owned()
+    }
+
+    /// Returns whether a name is that of an entry for this method.
+    fn names(self, name: &str) -> bool {
+        let rest = name.strip_prefix(self.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl ReadList {
+    const ALL: [Self; 3] = [Self::Resources, Self::Templates, Self::Prompts];
+
+    pub(crate) fn of(method: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|list| list.as_str() == method)
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Resources => "resources/list",
+            Self::Templates => "resources/templates/list",
+            Self::Prompts => "prompts/list",
+        }
+    }
+
+    /// The member of its result that has the items.
+    pub(crate) const fn member(self) -> &'static str {
+        match self {
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+            Self::Prompts => "prompts",
+        }
+    }
+
+    /// The method that reads an item.
+    const fn read(self) -> ReadMethod {
+        match self {
+            Self::Resources | Self::Templates => ReadMethod::Resource,
+            Self::Prompts => ReadMethod::Prompt,
+        }
+    }
+
+    /// Returns whether the session can read an item of such a list.
+    pub(crate) fn is_listed(self, link: &Link) -> bool {
+        self.read().is_listed(link)
+    }
+
+    /// The positions of the items that the session can read; `None` if the result is no such list. An expired session has none.
+    pub(crate) fn review(self, link: &Link, result: ValueRef<'_>) -> Option<Vec<usize>> {
+        let items = result.get(self.member()).filter(|items| items.kind() == Kind::Array)?;
+        look_at_session(link);
+        let view = link.gate.registry().view();
+        if !link.clock.now().is_ok_and(|now| link.gate.contract().check(&view, now).is_ok()) {
+            return Some(Vec::new());
+        }
+        let entries = self.read().entries(link);
+        let is_shown = |item| entries.iter().any(|entry| self.shows(link, entry, item) == Some(true));
+        Some(items.elements().enumerate().filter(|(_, item)| is_shown(*item)).map(|(at, _)| at).collect())
+    }
+
+    /// Returns whether an entry allows an item: the URI of a resource, the text of a template, the name of a prompt.
+    fn shows(self, link: &Link, entry: &ToolId, item: ValueRef<'_>) -> Option<bool> {
+        let (member, argument) = match self {
+            Self::Resources => ("uri", "uri"),
+            Self::Templates => ("uriTemplate", "uri"),
+            Self::Prompts => ("name", "name"),
+        };
+        let args = canonical(&Object::new().string(argument, item.get(member)?.as_str()?).finish())?;
+        let open = match self {
+            Self::Resources | Self::Templates => Vec::new(),
+            Self::Prompts => vec![ArgPlace::new(PROMPT_ARGUMENTS).ok()?],
+        };
+        Some(is_allowed(link, entry, |rules| rules.check_planned_args(&args, &open).is_ok()))
+    }
+}
+
+/// Returns whether a name in the registry is that of a read, which is no tool of a server.
+#[must_use]
+pub fn is_read_name(name: &str) -> bool {
+    ReadMethod::ALL.into_iter().any(|read| read.names(name))
+}
+
+/// The methods that the client may use: those of the configuration, and those of the session's reads.
+pub(crate) fn client_methods(link: &Link) -> BTreeSet<Box<str>> {
+    let mut methods = link.settings.client_methods.clone();
+    let reads = ReadMethod::ALL.into_iter().filter(|read| read.is_listed(link)).map(ReadMethod::as_str);
+    let lists = ReadList::ALL.into_iter().filter(|list| list.is_listed(link)).map(ReadList::as_str);
+    methods.extend(reads.chain(lists).map(Into::into));
+    methods
+}
+
+fn is_allowed(link: &Link, entry: &ToolId, fits: impl FnOnce(&ToolRules) -> bool) -> bool {
+    let view = link.gate.registry().view();
+    link.gate.contract().disclosed(&view, entry).is_some_and(fits)
+}
+
+fn canonical(text: &str) -> Option<Canonical> {
+    read(text.as_bytes(), Recipe::Jcs1, &Limits::hard_caps()).ok()
+}
