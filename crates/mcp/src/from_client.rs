@@ -18,7 +18,7 @@ use crate::link::{Link, RequestPurpose};
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::modern_client::{hello_line, without_era};
-use crate::reads::{ReadList, ReadMethod, ReadParams, client_methods, is_read_name};
+use crate::reads::{ReadList, ReadMethod, ReadParams, ReadScope, client_methods, is_read_name};
 use crate::results::{RefusalText, refusal_line};
 use crate::settings::Era;
 use crate::table::{Answered, Cancel};
@@ -131,7 +131,7 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     if method == era_2025::INITIALIZE && link.settings.client_era == Era::Stateless && !is_own(link, id) {
         return refuse(link, Some(id), Some(method), Fault::NotAllowed);
     }
-    if let Some(read) = ReadMethod::of(method).filter(|read| read.is_listed(link)) {
+    if let Some(read) = ReadMethod::of(method).filter(|read| read.is_listed(ReadScope::of(link))) {
         return read_item(link, message, id, read, params);
     }
     let asked = match era_2025::client_request(method, &client_methods(link)) {
@@ -151,10 +151,12 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
             }
             None => return refuse(link, Some(id), Some(method), Fault::AlreadyInitialized),
         },
-        ClientRequest::Pass => match ReadList::of(method).filter(|list| list.is_listed(link)) {
-            Some(list) => RequestPurpose::ListReads(list),
-            None => RequestPurpose::Other,
-        },
+        ClientRequest::Pass => {
+            match ReadList::of(method).filter(|list| list.read().is_listed(ReadScope::of(link))) {
+                Some(list) => RequestPurpose::ListReads(list),
+                None => RequestPurpose::Other,
+            }
+        }
     };
     note_strange(link, method, params);
     let opened = {
@@ -303,10 +305,10 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, params: Option<ValueRef<'_
 
 /// Handles a read of a method that the session lists.
 fn read_item(link: &Link, message: &Canonical, id: &RpcId, method: ReadMethod, params: Option<ValueRef<'_>>) {
-    let Some(ReadParams { args, meta }) = method.read(params) else {
+    let Some(ReadParams { args, meta }) = method.read(params, link.settings.shown.as_ref()) else {
         return refuse(link, Some(id), Some(method.as_str()), Fault::BadParams);
     };
-    let name = method.name_of(link, &args);
+    let name = method.name_of(ReadScope::of(link), &args);
     hold(link, id, method.as_str(), |serial| HeldCall {
         read: Some(method),
         ..HeldCall::new(id.clone(), serial, message.bytes().len(), name, args, meta)

@@ -1,7 +1,7 @@
 use std::io::Read;
 
 use countersign_audit_log::{Direction, OutcomeKind};
-use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
+use countersign_canonical_json::{Limits, Recipe, ValueRef, read, write_string};
 use countersign_core::Digest;
 use countersign_tool_gate::InFlight;
 
@@ -307,6 +307,18 @@ fn pass_reads(
     pass_answer(link, line, message, client, |edits, place| {
         cut_look_alikes(link, edits, place, message);
         era_2025::keep_items(edits, place, list.member(), &kept, &[]);
+        let Some(shown) = link.settings.shown.as_ref().filter(|_| list == ReadList::Prompts) else { return };
+        let items = result.get(list.member()).into_iter().flat_map(ValueRef::elements).enumerate();
+        let listed = place.find(&["result", list.member()]);
+        for (at, prompt) in items.filter(|(at, _)| kept.contains(at)) {
+            let name = prompt.get("name").and_then(ValueRef::as_str).map(|name| shown.shown_prompt(name));
+            let old = listed.as_ref().and_then(|items| items.element(at)?.get("name"));
+            if let (Some(name), Some(old)) = (name, old) {
+                let mut json = String::new();
+                write_string(&mut json, &name);
+                edits.replace(&old, json);
+            }
+        }
     });
 }
 

@@ -8,14 +8,17 @@
 
 use std::collections::BTreeSet;
 
-use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read};
-use countersign_core::ToolId;
+use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read, write_string};
+use countersign_core::{ServerName, ToolId};
 use countersign_registry::{ArgPlace, ToolRules};
+use countersign_tool_gate::ToolGate;
 
 use crate::compose::Object;
+use crate::cut::replaced;
 use crate::era_2025::{CallMeta, META};
 use crate::link::Link;
 use crate::session_end::look_at_session;
+use crate::shown_names::ShownNames;
 
 /// Place of a prompt's arguments, which its listing does not state.
 const PROMPT_ARGUMENTS: &str = "/arguments";
@@ -34,6 +37,13 @@ pub(crate) enum ReadList {
     Resources,
     Templates,
     Prompts,
+}
+
+/// A server, and the gate of the session whose entries count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadScope<'a> {
+    pub(crate) gate: &'a ToolGate,
+    pub(crate) server: &'a ServerName,
 }
 
 /// A read as the client sent it. Its shape is valid, its content unchecked.
@@ -69,8 +79,12 @@ impl ReadMethod {
         }
     }
 
-    /// Reads the params of a request. Returns `None` if they have another shape.
-    pub(crate) fn read(self, params: Option<ValueRef<'_>>) -> Option<ReadParams<'_>> {
+    /// Reads the params of a request. Returns `None` if they have another shape, or name a prompt of another server.
+    pub(crate) fn read<'a>(
+        self,
+        params: Option<ValueRef<'a>>,
+        shown: Option<&ShownNames>,
+    ) -> Option<ReadParams<'a>> {
         let params = params?;
         let fits = |(name, value): (&str, ValueRef<'_>)| {
             name == META || self.members().iter().any(|(known, kind)| *known == name && value.kind() == *kind)
@@ -79,29 +93,61 @@ impl ReadMethod {
         if params.get(first).is_none() || !params.members().all(fits) {
             return None;
         }
-        let args = canonical(&params.canonical_text_of(|name| name != META))?;
+        let text = params.canonical_text_of(|name| name != META);
+        let args = match shown {
+            Some(shown) => canonical(&self.with_plain_name(&text, params, shown)?)?,
+            None => canonical(&text)?,
+        };
         Some(ReadParams { args, meta: CallMeta::read(params)? })
     }
 
-    /// The session's entries for this method.
-    fn entries(self, link: &Link) -> Vec<ToolId> {
-        let contract = link.gate.contract();
-        let ours = contract.tools().iter().filter(|tool| tool.server() == link.settings.server());
+    /// Puts the server's name of a prompt in place of the one that a client of several servers sees.
+    fn with_plain_name(self, args: &str, params: ValueRef<'_>, shown: &ShownNames) -> Option<String> {
+        let Some(path) = self.prompt_place(params) else { return Some(args.to_owned()) };
+        let name = path.iter().try_fold(params, |value, name| value.get(name))?.as_str()?;
+        let mut plain = String::new();
+        write_string(&mut plain, shown.plain_prompt(name)?);
+        String::from_utf8(replaced(args.as_bytes(), path, &plain)).ok()
+    }
+
+    /// The place of a prompt's name in the params.
+    fn prompt_place(self, params: ValueRef<'_>) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Resource => None,
+            Self::Prompt => Some(&["name"]),
+            Self::Completion => params.get("ref")?.get("name").map(|_| &["ref", "name"] as _),
+        }
+    }
+
+    /// The name of the prompt that a request is about, as the client sees it.
+    pub(crate) fn prompt_of<'a>(self, params: ValueRef<'a>) -> Option<&'a str> {
+        self.prompt_place(params)?.iter().try_fold(params, |value, name| value.get(name))?.as_str()
+    }
+
+    /// The session's entries of a server for this method.
+    fn entries(self, of: ReadScope<'_>) -> Vec<ToolId> {
+        let contract = of.gate.contract();
+        let ours = contract.tools().iter().filter(|tool| tool.server() == of.server);
         ours.filter(|tool| self.names(tool.name().as_str())).cloned().collect()
     }
 
-    /// Returns whether the session has an entry for this method.
-    pub(crate) fn is_listed(self, link: &Link) -> bool {
-        !self.entries(link).is_empty()
+    /// Returns whether the session has an entry of a server for this method.
+    pub(crate) fn is_listed(self, of: ReadScope<'_>) -> bool {
+        !self.entries(of).is_empty()
     }
 
     /// The name under which a read is decided: of the first entry that allows these arguments, or else of the first entry, which the
     /// gate then refuses.
-    pub(crate) fn name_of(self, link: &Link, args: &Canonical) -> String {
-        let entries = self.entries(link);
-        let allows = |entry: &&ToolId| is_allowed(link, entry, |rules| rules.check_args(args).is_ok());
-        let entry = entries.iter().find(allows).or(entries.first());
+    pub(crate) fn name_of(self, of: ReadScope<'_>, args: &Canonical) -> String {
+        let entries = self.entries(of);
+        let entry = entries.iter().find(|entry| of.allows(entry, args)).or(entries.first());
         entry.map_or(self.as_str(), |entry| entry.name().as_str()).to_owned()
+    }
+
+    /// Returns whether an entry of a server allows these params.
+    pub(crate) fn is_allowed(self, of: ReadScope<'_>, params: ValueRef<'_>) -> bool {
+        let args = canonical(&params.canonical_text_of(|name| name != META));
+        args.is_some_and(|args| self.entries(of).iter().any(|entry| of.allows(entry, &args)))
     }
 
     /// Returns whether a name is that of an entry for this method.
@@ -136,16 +182,11 @@ impl ReadList {
     }
 
     /// The method that reads an item.
-    const fn read(self) -> ReadMethod {
+    pub(crate) const fn read(self) -> ReadMethod {
         match self {
             Self::Resources | Self::Templates => ReadMethod::Resource,
             Self::Prompts => ReadMethod::Prompt,
         }
-    }
-
-    /// Returns whether the session can read an item of such a list.
-    pub(crate) fn is_listed(self, link: &Link) -> bool {
-        self.read().is_listed(link)
     }
 
     /// The positions of the items that the session can read; `None` if the result is no such list. An expired session has none.
@@ -156,13 +197,14 @@ impl ReadList {
         if !link.clock.now().is_ok_and(|now| link.gate.contract().check(&view, now).is_ok()) {
             return Some(Vec::new());
         }
-        let entries = self.read().entries(link);
-        let is_shown = |item| entries.iter().any(|entry| self.shows(link, entry, item) == Some(true));
+        let of = ReadScope::of(link);
+        let entries = self.read().entries(of);
+        let is_shown = |item| entries.iter().any(|entry| self.shows(of, entry, item) == Some(true));
         Some(items.elements().enumerate().filter(|(_, item)| is_shown(*item)).map(|(at, _)| at).collect())
     }
 
     /// Returns whether an entry allows an item: the URI of a resource, the text of a template, the name of a prompt.
-    fn shows(self, link: &Link, entry: &ToolId, item: ValueRef<'_>) -> Option<bool> {
+    fn shows(self, of: ReadScope<'_>, entry: &ToolId, item: ValueRef<'_>) -> Option<bool> {
         let (member, argument) = match self {
             Self::Resources => ("uri", "uri"),
             Self::Templates => ("uriTemplate", "uri"),
@@ -173,7 +215,22 @@ impl ReadList {
             Self::Resources | Self::Templates => Vec::new(),
             Self::Prompts => vec![ArgPlace::new(PROMPT_ARGUMENTS).ok()?],
         };
-        Some(is_allowed(link, entry, |rules| rules.check_planned_args(&args, &open).is_ok()))
+        Some(of.permits(entry, |rules| rules.check_planned_args(&args, &open).is_ok()))
+    }
+}
+
+impl<'a> ReadScope<'a> {
+    pub(crate) fn of(link: &'a Link) -> Self {
+        Self { gate: &link.gate, server: link.settings.server() }
+    }
+
+    fn allows(self, entry: &ToolId, args: &Canonical) -> bool {
+        self.permits(entry, |rules| rules.check_args(args).is_ok())
+    }
+
+    fn permits(self, entry: &ToolId, fits: impl FnOnce(&ToolRules) -> bool) -> bool {
+        let view = self.gate.registry().view();
+        self.gate.contract().disclosed(&view, entry).is_some_and(fits)
     }
 }
 
@@ -185,16 +242,11 @@ pub fn is_read_name(name: &str) -> bool {
 
 /// The methods that the client may use: those of the configuration, and those of the session's reads.
 pub(crate) fn client_methods(link: &Link) -> BTreeSet<Box<str>> {
-    let mut methods = link.settings.client_methods.clone();
-    let reads = ReadMethod::ALL.into_iter().filter(|read| read.is_listed(link)).map(ReadMethod::as_str);
-    let lists = ReadList::ALL.into_iter().filter(|list| list.is_listed(link)).map(ReadList::as_str);
+    let (mut methods, of) = (link.settings.client_methods.clone(), ReadScope::of(link));
+    let reads = ReadMethod::ALL.into_iter().filter(|read| read.is_listed(of)).map(ReadMethod::as_str);
+    let lists = ReadList::ALL.into_iter().filter(|list| list.read().is_listed(of)).map(ReadList::as_str);
     methods.extend(reads.chain(lists).map(Into::into));
     methods
-}
-
-fn is_allowed(link: &Link, entry: &ToolId, fits: impl FnOnce(&ToolRules) -> bool) -> bool {
-    let view = link.gate.registry().view();
-    link.gate.contract().disclosed(&view, entry).is_some_and(fits)
 }
 
 fn canonical(text: &str) -> Option<Canonical> {

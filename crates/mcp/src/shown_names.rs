@@ -68,6 +68,16 @@ impl ShownNames {
         }
         Some(rest)
     }
+
+    /// The name under which the client sees a prompt. It has no short form: no API of models takes it.
+    pub(crate) fn shown_prompt(&self, prompt: &str) -> String {
+        format!("{}{prompt}", self.prefix)
+    }
+
+    /// The server's name of a prompt, from the name that the client sees.
+    pub(crate) fn plain_prompt<'a>(&self, shown: &'a str) -> Option<&'a str> {
+        shown.strip_prefix(&*self.prefix)
+    }
 }
 
 /// Returns whether a name has the looks of a short form. A whole name that does is shown in its own short form.

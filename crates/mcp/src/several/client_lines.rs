@@ -12,6 +12,8 @@ use crate::fault::Fault;
 use crate::line::{PeerLine, PeerLines};
 use crate::listing::Deadline;
 use crate::message::{Message, RpcId, error_line};
+use crate::reads::{ReadList, ReadMethod, ReadScope};
+use crate::shown_names::ShownNames;
 
 /// Servers that get a request, each with the line for it.
 struct Route {
@@ -72,7 +74,7 @@ impl Group {
         request.progress = params.and_then(|params| params.get("_meta")).and_then(era_2025::progress_token);
         request.deadline = match kind {
             RequestKind::Single | RequestKind::Any | RequestKind::Joining | RequestKind::Listen(_) => None,
-            RequestKind::Initialize | RequestKind::Discover | RequestKind::ListTools | RequestKind::Alike => {
+            RequestKind::Initialize | RequestKind::Discover | RequestKind::List(_) | RequestKind::Alike => {
                 Some(Deadline::within(self.wait))
             }
         };
@@ -104,24 +106,77 @@ impl Group {
             era_2026::DISCOVER => to_all(RequestKind::Discover, table.alive()),
             era_2026::LISTEN if is_modern => to_all(RequestKind::Listen(false), table.alive()),
             era_2025::LIST_TOOLS => {
-                let ready = table.ready(is_modern);
-                match params.and_then(|params| params.get("cursor")) {
-                    None => to_all(RequestKind::ListTools, ready),
-                    Some(cursor) => {
-                        let lines = cursors(cursor.as_str()?, &self.names())?.into_iter();
-                        let lines = lines.filter(|(at, _)| ready.contains(at));
-                        let page = |cursor: String| replaced(line, &["params", "cursor"], &cursor);
-                        let lines = lines.map(|(at, cursor)| (at, page(cursor))).collect();
-                        Some(Route { kind: RequestKind::ListTools, lines })
-                            .filter(|route| !route.lines.is_empty())
-                    }
-                }
+                self.list(line, params, RequestKind::List("tools"), table.ready(is_modern))?
             }
-            _ => None,
+            _ => match (ReadList::of(method), ReadMethod::of(method)) {
+                (Some(list), _) => {
+                    let servers = self.with_reads(list.read(), table.ready(is_modern));
+                    self.list(line, params, RequestKind::List(list.member()), servers)?
+                }
+                (None, Some(read)) => self
+                    .server_of_read(read, params, table.ready(is_modern))
+                    .and_then(|at| to_all(RequestKind::Single, vec![at])),
+                (None, None) => None,
+            },
         };
         let single =
             || Route { kind: RequestKind::Single, lines: vec![(table.any(is_modern), line.to_vec())] };
         Some(route.unwrap_or_else(single))
+    }
+
+    /// Routes a request for a list to these servers, or to those that its cursor names. Returns `None` if the cursor is of another
+    /// list.
+    fn list(
+        &self,
+        line: &[u8],
+        params: Option<ValueRef<'_>>,
+        kind: RequestKind,
+        servers: Vec<usize>,
+    ) -> Option<Option<Route>> {
+        let lines: Vec<_> = match params.and_then(|params| params.get("cursor")) {
+            None => servers.into_iter().map(|at| (at, line.to_vec())).collect(),
+            Some(cursor) => {
+                let cursors = cursors(cursor.as_str()?, &self.names())?.into_iter();
+                let page = |cursor: String| replaced(line, &["params", "cursor"], &cursor);
+                cursors
+                    .filter(|(at, _)| servers.contains(at))
+                    .map(|(at, cursor)| (at, page(cursor)))
+                    .collect()
+            }
+        };
+        Some((!lines.is_empty()).then_some(Route { kind, lines }))
+    }
+
+    /// The servers of these that the session can read from with this method.
+    fn with_reads(&self, method: ReadMethod, servers: Vec<usize>) -> Vec<usize> {
+        servers.into_iter().filter(|at| self.scope(*at).is_some_and(|of| method.is_listed(of))).collect()
+    }
+
+    /// The server for a read: the one whose name a prompt has, or else the first that the session can read this from. A read that no
+    /// entry allows goes to the first server that has entries, whose gate refuses it.
+    fn server_of_read(
+        &self,
+        method: ReadMethod,
+        params: Option<ValueRef<'_>>,
+        servers: Vec<usize>,
+    ) -> Option<usize> {
+        let servers = self.with_reads(method, servers);
+        let params = params?;
+        let found = match method.prompt_of(params) {
+            Some(name) => servers.iter().find(|at| self.shown(**at).is_some_and(|shown| shown.has(name))),
+            None => {
+                servers.iter().find(|at| self.scope(**at).is_some_and(|of| method.is_allowed(of, params)))
+            }
+        };
+        found.or(servers.first()).copied()
+    }
+
+    fn shown(&self, at: usize) -> Option<&ShownNames> {
+        self.servers.get(at).map(|server| &server.shown)
+    }
+
+    fn scope(&self, at: usize) -> Option<ReadScope<'_>> {
+        self.servers.get(at).map(|server| ReadScope { gate: &self.gate, server: &server.name })
     }
 
     fn notification(&self, line: &[u8], method: &str, params: Option<ValueRef<'_>>) {
@@ -180,6 +235,6 @@ impl Group {
     }
 
     fn names(&self) -> Vec<&str> {
-        self.servers.iter().map(|server| &*server.name).collect()
+        self.servers.iter().map(|server| server.name.as_str()).collect()
     }
 }

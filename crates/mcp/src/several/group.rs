@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_canonical_json::Limits;
+use countersign_core::ServerName;
 use countersign_tool_gate::ToolGate;
 use parking_lot::{Condvar, Mutex};
 
@@ -38,7 +39,7 @@ pub(super) struct Group {
 }
 
 pub(super) struct GroupServer {
-    pub(super) name: Box<str>,
+    pub(super) name: ServerName,
     pub(super) shown: ShownNames,
     /// The client's lines to its gateway.
     pub(super) lines: Arc<Queue<ClientLine>>,
@@ -75,7 +76,7 @@ impl Group {
         let drain = settings().map(|settings| settings.limits.drain.as_millis()).max()?;
         let servers = settings().filter_map(|settings| {
             Some(GroupServer {
-                name: settings.server().as_str().into(),
+                name: settings.server().clone(),
                 shown: settings.shown.clone()?,
                 lines: Arc::new(Queue::new(most.saturating_mul(2))),
             })

@@ -52,7 +52,7 @@ pub(super) fn merged(id: &RpcId, request: &SharedRequest, servers: &[&str]) -> V
     };
     match request.kind {
         RequestKind::Initialize | RequestKind::Discover => hello(first, &results),
-        RequestKind::ListTools => tools(first, &results),
+        RequestKind::List(member) => list(first, &results, member),
         RequestKind::Single
         | RequestKind::Joining
         | RequestKind::Any
@@ -98,14 +98,14 @@ fn hello(first: &GivenResult<'_>, results: &[GivenResult<'_>]) -> Vec<u8> {
     edits.finish()
 }
 
-/// Merges the pages of several lists of tools. The tools stay as their gateways wrote them.
-fn tools(first: &GivenResult<'_>, results: &[GivenResult<'_>]) -> Vec<u8> {
+/// Merges the pages of several lists. The items stay as their gateways wrote them.
+fn list(first: &GivenResult<'_>, results: &[GivenResult<'_>], member: &str) -> Vec<u8> {
     let mut all = Vec::new();
     for it in results {
         let place = ValuePosition::new(it.line);
-        let count = it.member("tools").map_or(0, ValueRef::len);
-        if let Some(tools) = place.find(&["result", "tools"]) {
-            all.extend((0..count).filter_map(|at| Some(tools.element(at)?.bytes().to_vec())));
+        let count = it.member(member).map_or(0, ValueRef::len);
+        if let Some(items) = place.find(&["result", member]) {
+            all.extend((0..count).filter_map(|at| Some(items.element(at)?.bytes().to_vec())));
         }
     }
     let next = results.iter().filter_map(|it| Some((it.server, it.member("nextCursor")?.as_str()?)));
@@ -114,8 +114,8 @@ fn tools(first: &GivenResult<'_>, results: &[GivenResult<'_>]) -> Vec<u8> {
     });
     let (mut edits, place) = (Edits::new(first.line), ValuePosition::new(first.line));
     let Some(result) = place.get("result") else { return first.line.to_vec() };
-    if let Some(tools) = result.get("tools") {
-        edits.replace(&tools, [b"[", all.join(&b","[..]).as_slice(), b"]"].concat());
+    if let Some(items) = result.get(member) {
+        edits.replace(&items, [b"[", all.join(&b","[..]).as_slice(), b"]"].concat());
     }
     edits.cut_members(&result, |name| name == "nextCursor");
     let line = edits.finish();
@@ -125,7 +125,7 @@ fn tools(first: &GivenResult<'_>, results: &[GivenResult<'_>]) -> Vec<u8> {
     }
 }
 
-/// Reads a cursor of a merged list: the servers that have more tools, each with its own cursor as JSON.
+/// Reads a cursor of a merged list: the servers that have more items, each with its own cursor as JSON.
 pub(super) fn cursors(cursor: &str, servers: &[&str]) -> Option<Vec<(usize, String)>> {
     let read = read(cursor.as_bytes(), Recipe::Jcs1, &Limits::default()).ok()?;
     let own = |(name, cursor): (&str, ValueRef<'_>)| {

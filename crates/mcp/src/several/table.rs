@@ -56,7 +56,8 @@ pub(super) enum RequestKind {
     /// `initialize` that is answered, while some servers have not answered it.
     Joining,
     Discover,
-    ListTools,
+    /// A list, in this member of the results.
+    List(&'static str),
     /// The first result is the answer.
     Any,
     /// The stream of notifications, with whether its beginning was passed on.

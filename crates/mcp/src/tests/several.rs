@@ -2,4 +2,5 @@ mod hall;
 mod hostile;
 mod merging;
 mod passing;
+mod reads;
 mod stateless;

@@ -102,7 +102,17 @@ impl Hall {
         let tools = ["files", "web"].into_iter().flat_map(|server| {
             ["read", "write"].into_iter().map(move |tool| TestTool::of(server, tool, "read"))
         });
-        let world = World::of(&TestRegistry::of(tools)).session("s-1").principal("alice");
+        let read = |server: &str, method: &str| TestTool::of(server, method, "read");
+        let from = |root: &str| json!({ "kind": "uri_within", "at": "/uri", "roots": [root] });
+        let uri = json!({ "type": "object", "required": ["uri"] });
+        let reads = [
+            read("files", "resources/read").args_schema(&uri).constraint(from("file:///")),
+            read("files", "prompts/get"),
+            read("web", "resources/read").args_schema(&uri).constraint(from("https://docs.example/")),
+            read("web", "prompts/get"),
+            read("web", "completion/complete"),
+        ];
+        let world = World::of(&TestRegistry::of(tools.chain(reads))).session("s-1").principal("alice");
         let session = SessionId::new("s-1").unwrap();
         let request = NegotiationRequest::new(session, AgentId::new("support-bot").unwrap());
         let contract = world.registry.negotiate(&request, Timestamp::from_millis(NOW).unwrap()).unwrap();

@@ -100,7 +100,7 @@ fn malformed_lines_are_refused_by_one_gateway() {
         hall.send_line(line);
         assert!(hall.client_got().get("error").is_some() || line.contains("tools/call"), "{line}");
     }
-    let refused = hall.ask(2, "resources/read", &json!({ "uri": "file:///x" }));
+    let refused = hall.ask(2, "resources/subscribe", &json!({ "uri": "file:///x" }));
     assert_eq!(refused["error"]["data"]["code"], "METHOD_NOT_ALLOWED");
     let calls = hall.call(3, "files__read");
     assert_eq!(calls["id"], 3, "{calls}");
