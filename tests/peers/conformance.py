@@ -23,8 +23,8 @@ from peers import MODULES, NODE, countersign
 
 SUITE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 SERVER = [sys.executable, str(Path(__file__).with_name("conforming_server.py"))]
-METHODS = ["resources/list", "resources/read", "resources/templates/list", "resources/subscribe", "resources/unsubscribe",
-           "prompts/list", "prompts/get", "completion/complete", "logging/setLevel"]
+METHODS = ["resources/subscribe", "resources/unsubscribe", "logging/setLevel"]
+OPEN = {"impact": "read", "approval": "not_required", "args_schema": {"type": "object"}, "constraints": []}
 ASKS = ["sampling/createMessage", "elicitation/create", "roots/list"]
 ERAS = {"2025-11-25": "auto", "2026-07-28": "stateless"}
 
@@ -98,7 +98,8 @@ async def compare(folder, revision, port):
 
 async def through_gateway(folder, revision, plain, what, serves, more):
     tools = json.loads(countersign(folder, "mcp", "inspect", "--name", "conforming", "--", *SERVER))["tools"]
-    rules = {tool["name"]: {"impact": "read", "approval": "not_required", "args_schema": {"type": "object"}} for tool in tools}
+    # Resources, prompts and completions are entries of the draft like tools.
+    rules = {tool["name"]: OPEN for tool in tools}
     lists = more + f"methods = {json.dumps(METHODS)}\nserver_methods = {json.dumps(ASKS)}\nera = \"{ERAS[revision]}\"\n"
     with served(folder, "conforming", SERVER, rules, lists, serves=serves) as (url, _):
         async with with_token(url) as bridge:

@@ -4,11 +4,14 @@ use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{AgentId, Millis, OperatorId, ServerName, ToolName};
 use countersign_host::interrupt::Interrupt;
 use countersign_mcp::SUBMIT_PLAN;
-use countersign_registry::{FORMAT, ListedTool, RegistryDraft, ServerEntry, ToolTier, definition_digest};
+use countersign_registry::{
+    FORMAT, ListedTool, RegistryDraft, ServerEntry, ToolTier, definition_digest, is_read_name,
+};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, one_line};
+use crate::listed_reads::ListedReads;
 use crate::mcp_server::McpServer;
 use crate::output::{internal, note};
 
@@ -28,6 +31,9 @@ pub(crate) struct Drafting {
 
 /// Returns the tier of a tool out of its name and the listed definition.
 pub(crate) fn tier_of(name: &str, listed: &ListedTool) -> ToolTier {
+    if is_read_name(name) {
+        return ToolTier::ReadsInside;
+    }
     ToolTier::of(&json!({
         "name": name, "annotations": listed.get("annotations"), "inputSchema": listed.get("inputSchema"),
     }))
@@ -39,6 +45,7 @@ impl Drafting {
         let mut client = server.client(self.wait, interrupt)?;
         let hello = client.initialize_to_list()?;
         let pages = client.list_settled_tools()?;
+        let reads = ListedReads::list(&mut client, hello.value())?;
         drop(client);
         server.end();
 
@@ -65,6 +72,7 @@ impl Drafting {
                 "no tool in the server's list that a registry can contain",
             ));
         }
+        tools.extend(self.read_entries(&reads));
         let draft = self.draft(&tools, self.server_entry(hello.value())?.as_ref());
         RegistryDraft::from_json(draft.to_string().as_bytes())?;
         Ok(draft)
@@ -98,11 +106,36 @@ impl Drafting {
         Ok(Some(named(None)).filter(|entry| entry.info().is_some() && holds(entry).is_ok()))
     }
 
+    /// Builds the entries of what the server lets its clients read. One that a registry cannot contain is reported.
+    fn read_entries(&self, reads: &ListedReads) -> Vec<Value> {
+        let mut kept = Vec::new();
+        for mut entry in reads.entries() {
+            if let Some(members) = entry.as_object_mut() {
+                members.insert("server".to_owned(), json!(self.name));
+            }
+            let draft = self.draft(std::slice::from_ref(&entry), None).to_string();
+            match RegistryDraft::from_json(draft.as_bytes()) {
+                Ok(_) => kept.push(entry),
+                Err(error) => {
+                    let failure = Failure::from(error);
+                    let name = entry.get("name").and_then(Value::as_str).unwrap_or("?");
+                    note(&format!(
+                        "warning {}: `{}` is left out: {}",
+                        failure.code(),
+                        one_line(name),
+                        failure.line()
+                    ));
+                }
+            }
+        }
+        kept
+    }
+
     /// Builds the entry of a tool by its tier. The operator decides whether it is right.
     fn entry(&self, tool: ValueRef<'_>) -> Result<Value, Failure> {
         let definition = definition_digest(tool)?;
         let name = tool.get("name").and_then(ValueRef::as_str).unwrap_or_default();
-        if name == SUBMIT_PLAN {
+        if name == SUBMIT_PLAN || is_read_name(name) {
             return Err(Failure::new("TOOL_NAME", "tool name reserved by the gateway"));
         }
         let name = ToolName::new(name).map_err(|error| Failure::new("TOOL_NAME", error.to_string()))?;

@@ -12,6 +12,7 @@ mod demo;
 mod drafting;
 mod failure;
 mod files;
+mod listed_reads;
 mod look;
 mod mcp_server;
 mod minting;

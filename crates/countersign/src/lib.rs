@@ -110,7 +110,7 @@ pub mod registry {
         NegotiationRequest, PAYLOAD_TYPE, PlaceError, PlanRule, Rate, RefreshError, RegistryDraft,
         RegistryError, RegistrySnapshot, RegistryView, Revoked, ServerEntry, SessionContract, Severity,
         ToolEntry, ToolEntryBuilder, ToolRules, Wanted, agent_fingerprint, definition_digest, draft_schema,
-        tool_fingerprint, verify_registry,
+        is_read_name, tool_fingerprint, verify_registry,
     };
 }
 

@@ -4,14 +4,13 @@ use std::time::Duration;
 use countersign_audit_log::Direction;
 use countersign_canonical_json::ValueRef;
 use countersign_core::{Digest, ToolId, ToolName};
-use countersign_registry::{ServerEntry, ToolRules, definition_digest};
+use countersign_registry::{ServerEntry, ToolRules, definition_digest, is_read_name};
 
 use crate::era_2025::{self, Page};
 use crate::fault::Fault;
 use crate::link::{Link, RequestPurpose};
 use crate::listing::{Deadline, PageAnswer};
 use crate::proposing::{self, is_own_tool};
-use crate::reads::is_read_name;
 use crate::session_end::look_at_session;
 use crate::submission;
 

@@ -1,6 +1,7 @@
 use countersign_audit_log::Direction;
 use countersign_canonical_json::{Canonical, Limits, LimitsError, Recipe, ValueRef, read};
 use countersign_core::ToolId;
+use countersign_registry::is_read_name;
 use countersign_tool_gate::Rejection;
 
 use crate::cut::{Edits, ValuePosition};
@@ -18,7 +19,7 @@ use crate::link::{Link, RequestPurpose};
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::modern_client::{hello_line, without_era};
-use crate::reads::{ReadList, ReadMethod, ReadParams, ReadScope, client_methods, is_read_name};
+use crate::reads::{ReadList, ReadMethod, ReadParams, ReadScope, client_methods};
 use crate::results::{RefusalText, refusal_line};
 use crate::settings::Era;
 use crate::table::{Answered, Cancel};

@@ -71,7 +71,6 @@ pub use forms::{ClientForms, FormAnswer};
 pub use gateway::{Gateway, GatewayEnd, GatewayStop, LostRequest, LostRequests};
 pub use notice::GatewayNotice;
 pub use proposing::PROPOSE;
-pub use reads::is_read_name;
 pub use settings::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint};
 pub use several::Gateways;
 pub use streamable_http::{

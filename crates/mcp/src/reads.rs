@@ -210,12 +210,15 @@ impl ReadList {
             Self::Templates => ("uriTemplate", "uri"),
             Self::Prompts => ("name", "name"),
         };
-        let args = canonical(&Object::new().string(argument, item.get(member)?.as_str()?).finish())?;
-        let open = match self {
-            Self::Resources | Self::Templates => Vec::new(),
-            Self::Prompts => vec![ArgPlace::new(PROMPT_ARGUMENTS).ok()?],
-        };
-        Some(of.permits(entry, |rules| rules.check_planned_args(&args, &open).is_ok()))
+        let text = item.get(member)?.as_str()?;
+        let args = || Object::new().string(argument, text);
+        if of.allows(entry, &canonical(&args().finish())?) {
+            return Some(true);
+        }
+        // A prompt may need arguments, which are not known here.
+        let open = [ArgPlace::new(PROMPT_ARGUMENTS).ok()?];
+        let with = canonical(&args().raw("arguments", "{}").finish()).filter(|_| self == Self::Prompts)?;
+        Some(of.permits(entry, |rules| rules.check_planned_args(&with, &open).is_ok()))
     }
 }
 
@@ -232,12 +235,6 @@ impl<'a> ReadScope<'a> {
         let view = self.gate.registry().view();
         self.gate.contract().disclosed(&view, entry).is_some_and(fits)
     }
-}
-
-/// Returns whether a name in the registry is that of a read, which is no tool of a server.
-#[must_use]
-pub fn is_read_name(name: &str) -> bool {
-    ReadMethod::ALL.into_iter().any(|read| read.names(name))
 }
 
 /// The methods that the client may use: those of the configuration, and those of the session's reads.

@@ -10,6 +10,7 @@ use crate::finding::{Finding, note, warn};
 use crate::lint_gaps::lint_gaps;
 use crate::lint_mentions::lint_mentions;
 use crate::lint_rules::{lint_approval, lint_place};
+use crate::reads::is_read_name;
 use crate::schema_bounds::branches_back;
 use crate::tool_entry::ToolEntry;
 
@@ -77,7 +78,7 @@ fn lint_tool(tool: &ToolEntry, agents: &[&AgentId], findings: &mut Vec<Finding>)
             warn(findings, "LINT_APPROVER_AGENT", message);
         }
     }
-    if tool.definition().is_none() {
+    if tool.definition().is_none() && !is_read_name(name.name().as_str()) {
         let message = format!("the definition of `{name}` is not pinned; its server may change it unseen");
         note(findings, "LINT_NOT_PINNED", message);
     }

@@ -28,8 +28,7 @@ impl UriRule {
 
     /// Returns whether the URI is a root or begins with one.
     pub(crate) fn fits(&self, uri: &str) -> bool {
-        is_plain(uri)
-            && self.roots.iter().any(|root| uri.strip_prefix(&**root).is_some_and(|rest| is_plain_rest(rest)))
+        is_plain(uri) && self.roots.iter().any(|root| uri.strip_prefix(&**root).is_some_and(is_plain_rest))
     }
 }
 

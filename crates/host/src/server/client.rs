@@ -15,7 +15,7 @@ use crate::lines::{Line, next_line};
 const LINE_BYTES: usize = 16 << 20;
 /// Most messages that a server may send before its answer.
 const MAX_MESSAGES: usize = 1_000;
-/// Most pages of tools to request.
+/// Most pages of a list to request.
 const MAX_PAGES: usize = 256;
 /// Most lists of tools to request until one stays the same.
 const MAX_LISTS: usize = 8;
@@ -165,11 +165,19 @@ impl Client {
     /// `SERVER_ENDED`, `SERVER_TIMEOUT`, `SERVER_ANSWER`, `INTERRUPTED`.
     pub fn list_tools(&mut self) -> Result<Vec<Canonical>, HostError> {
         self.tools_changed = false;
+        self.list("tools/list")
+    }
+
+    /// Sends a request for a list, such as `prompts/list`, page by page; returns each answer as received.
+    ///
+    /// # Errors
+    /// `SERVER_ENDED`, `SERVER_TIMEOUT`, `SERVER_ANSWER`, `INTERRUPTED`.
+    pub fn list(&mut self, method: &str) -> Result<Vec<Canonical>, HostError> {
         let mut pages = Vec::new();
         let mut cursor: Option<String> = None;
         while pages.len() < MAX_PAGES {
             let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
-            let page = self.ask_for_result("tools/list", &params.to_string())?;
+            let page = self.ask_for_result(method, &params.to_string())?;
             let next = page.value().pointer("/result/nextCursor").and_then(ValueRef::as_str);
             cursor = next.map(str::to_owned);
             pages.push(page);
@@ -177,7 +185,7 @@ impl Client {
                 return Ok(pages);
             }
         }
-        Err(answered_badly("more than 256 pages of tools"))
+        Err(answered_badly(&format!("more than 256 pages of `{method}`")))
     }
 
     /// Lists all tools until the server announces no change meanwhile: some add tools once they know the client.

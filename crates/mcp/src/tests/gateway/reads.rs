@@ -19,10 +19,10 @@ fn entries() -> Vec<TestTool> {
         TestTool::read("resources/read/note")
             .args_schema(&object("uri", &json!({ "uri": { "enum": ["note://today"] } })))
             .member("approval", "required"),
-        TestTool::read("prompts/get").args_schema(&object(
-            "name",
-            &json!({ "name": { "enum": ["summary"] }, "arguments": { "type": "object", "required": ["of"] } }),
-        )),
+        TestTool::read("prompts/get").args_schema(&json!({
+            "type": "object", "additionalProperties": false, "required": ["name", "arguments"],
+            "properties": { "name": { "enum": ["summary"] }, "arguments": { "type": "object", "required": ["of"] } },
+        })),
     ]
 }
 
