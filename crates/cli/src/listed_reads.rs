@@ -94,7 +94,7 @@ impl ListedReads {
             match literal.rfind('/').and_then(|at| literal.get(..=at)) {
                 Some(root) if root.contains("://") => roots.push(root.to_owned()),
                 Some(_) | None => note(&format!(
-                    "warning URI_TEMPLATE: the template `{}` is left out: it begins with an expression",
+                    "warning SERVER_ANSWER: the template `{}` is left out: it begins with an expression",
                     one_line(template)
                 )),
             }

@@ -19,7 +19,7 @@ use crate::link::{Link, RequestPurpose};
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::modern_client::{hello_line, without_era};
-use crate::reads::{ReadList, ReadMethod, ReadParams, ReadScope, client_methods};
+use crate::reads::{ReadList, ReadMethod, ReadParams};
 use crate::results::{RefusalText, refusal_line};
 use crate::settings::Era;
 use crate::table::{Answered, Cancel};
@@ -132,10 +132,10 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     if method == era_2025::INITIALIZE && link.settings.client_era == Era::Stateless && !is_own(link, id) {
         return refuse(link, Some(id), Some(method), Fault::NotAllowed);
     }
-    if let Some(read) = ReadMethod::of(method).filter(|read| read.is_listed(ReadScope::of(link))) {
+    if let Some(read) = ReadMethod::of(method).filter(|read| read.is_listed(link.reads())) {
         return read_item(link, message, id, read, params);
     }
-    let asked = match era_2025::client_request(method, &client_methods(link)) {
+    let asked = match era_2025::client_request(method, &link.client_methods()) {
         ClientRequest::Call => return call(link, message, id, params),
         ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
         ClientRequest::ListTools => {
@@ -153,7 +153,7 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
             None => return refuse(link, Some(id), Some(method), Fault::AlreadyInitialized),
         },
         ClientRequest::Pass => {
-            match ReadList::of(method).filter(|list| list.read().is_listed(ReadScope::of(link))) {
+            match ReadList::of(method).filter(|list| list.read().is_listed(link.reads())) {
                 Some(list) => RequestPurpose::ListReads(list),
                 None => RequestPurpose::Other,
             }
@@ -309,7 +309,7 @@ fn read_item(link: &Link, message: &Canonical, id: &RpcId, method: ReadMethod, p
     let Some(ReadParams { args, meta }) = method.read(params, link.settings.shown.as_ref()) else {
         return refuse(link, Some(id), Some(method.as_str()), Fault::BadParams);
     };
-    let name = method.name_of(ReadScope::of(link), &args);
+    let name = method.name_of(link.reads(), &args);
     hold(link, id, method.as_str(), |serial| HeldCall {
         read: Some(method),
         ..HeldCall::new(id.clone(), serial, message.bytes().len(), name, args, meta)

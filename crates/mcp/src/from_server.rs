@@ -20,8 +20,9 @@ use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::plans::finish_if_over;
 use crate::proposing::announce_member;
-use crate::reads::{ReadList, client_methods};
+use crate::reads::ReadList;
 use crate::requests::Request;
+use crate::session_end::look_at_session;
 use crate::table::{Answered, Cancel};
 
 /// Maximum number of lines that wait for the server to read when one more of its requests is refused. A server that keeps
@@ -253,7 +254,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         match page {
             Ok(_) if is_hello => pass_answer(link, line, message, &client, |edits, place| {
                 cut_look_alikes(link, edits, place, message);
-                era_2025::narrow_server(edits, place, message, &client_methods(link));
+                era_2025::narrow_server(edits, place, message, &link.client_methods());
                 if dropped.is_some() {
                     era_2025::cut_instructions(edits, place);
                 }
@@ -291,7 +292,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
     link.settled();
 }
 
-/// Passes the list of what the session can read.
+/// Passes the list of what the session can read: nothing once it has expired.
 fn pass_reads(
     link: &Link,
     line: &[u8],
@@ -300,7 +301,11 @@ fn pass_reads(
     list: ReadList,
     result: ValueRef<'_>,
 ) {
-    let Some(kept) = list.review(link, result) else {
+    look_at_session(link);
+    let view = link.gate.registry().view();
+    let is_alive = link.clock.now().is_ok_and(|now| link.gate.contract().check(&view, now).is_ok());
+    let kept = list.review(link.reads(), result).map(|kept| if is_alive { kept } else { Vec::new() });
+    let Some(kept) = kept else {
         link.record(Direction::ToClient, None, Fault::ServerAnswer);
         return link.answer(client, error_line(Some(client), Fault::ServerAnswer));
     };

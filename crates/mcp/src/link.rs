@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::notice::{ContractNews, GatewayNotice, Notice, QuestionNotice, Renewal
 use crate::output::PeerOutput;
 use crate::proposed::ProposedCalls;
 use crate::queue::Queue;
-use crate::reads::ReadList;
+use crate::reads::{ReadList, ReadScope, client_methods};
 use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::{Era, GatewaySettings};
 use crate::submission::LastStep;
@@ -245,6 +246,16 @@ impl Link {
             life: Mutex::default(),
             lived: Condvar::new(),
         }
+    }
+
+    /// The scope of this server's reads.
+    pub(crate) fn reads(&self) -> ReadScope<'_> {
+        ReadScope { gate: &self.gate, server: self.settings.server() }
+    }
+
+    /// Methods that the client may use, besides those of every session.
+    pub(crate) fn client_methods(&self) -> BTreeSet<Box<str>> {
+        client_methods(self.reads(), &self.settings.client_methods)
     }
 
     /// Sends one line to the client, as soon as there is room.

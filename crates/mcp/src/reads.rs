@@ -16,8 +16,6 @@ use countersign_tool_gate::ToolGate;
 use crate::compose::Object;
 use crate::cut::replaced;
 use crate::era_2025::{CallMeta, META};
-use crate::link::Link;
-use crate::session_end::look_at_session;
 use crate::shown_names::ShownNames;
 
 /// Place of a prompt's arguments, which its listing does not state.
@@ -189,15 +187,9 @@ impl ReadList {
         }
     }
 
-    /// The positions of the items that the session can read; `None` if the result is no such list. An expired session has none.
-    pub(crate) fn review(self, link: &Link, result: ValueRef<'_>) -> Option<Vec<usize>> {
+    /// The positions of the items that the session can read; `None` if the result is no such list.
+    pub(crate) fn review(self, of: ReadScope<'_>, result: ValueRef<'_>) -> Option<Vec<usize>> {
         let items = result.get(self.member()).filter(|items| items.kind() == Kind::Array)?;
-        look_at_session(link);
-        let view = link.gate.registry().view();
-        if !link.clock.now().is_ok_and(|now| link.gate.contract().check(&view, now).is_ok()) {
-            return Some(Vec::new());
-        }
-        let of = ReadScope::of(link);
         let entries = self.read().entries(of);
         let is_shown = |item| entries.iter().any(|entry| self.shows(of, entry, item) == Some(true));
         Some(items.elements().enumerate().filter(|(_, item)| is_shown(*item)).map(|(at, _)| at).collect())
@@ -223,10 +215,6 @@ impl ReadList {
 }
 
 impl<'a> ReadScope<'a> {
-    pub(crate) fn of(link: &'a Link) -> Self {
-        Self { gate: &link.gate, server: link.settings.server() }
-    }
-
     fn allows(self, entry: &ToolId, args: &Canonical) -> bool {
         self.permits(entry, |rules| rules.check_args(args).is_ok())
     }
@@ -238,8 +226,8 @@ impl<'a> ReadScope<'a> {
 }
 
 /// The methods that the client may use: those of the configuration, and those of the session's reads.
-pub(crate) fn client_methods(link: &Link) -> BTreeSet<Box<str>> {
-    let (mut methods, of) = (link.settings.client_methods.clone(), ReadScope::of(link));
+pub(crate) fn client_methods(of: ReadScope<'_>, configured: &BTreeSet<Box<str>>) -> BTreeSet<Box<str>> {
+    let mut methods = configured.clone();
     let reads = ReadMethod::ALL.into_iter().filter(|read| read.is_listed(of)).map(ReadMethod::as_str);
     let lists = ReadList::ALL.into_iter().filter(|list| list.read().is_listed(of)).map(ReadList::as_str);
     methods.extend(reads.chain(lists).map(Into::into));
