@@ -9,7 +9,9 @@ use countersign_core::{CallId, Millis, Timestamp};
 use countersign_tool_gate::FiledQuestion;
 
 use crate::era_2025::{cancelled_line, form_line, waiting_line};
+use crate::forms::{FormAnswer, FormReply};
 use crate::held_call::HeldCall;
+use crate::input_rounds::ask_line;
 use crate::link::Link;
 use crate::message::RpcId;
 use crate::waiting::{OpenQuestion, WaitingCall};
@@ -71,6 +73,9 @@ pub(crate) fn wait_for_answer(link: &Link, mut call: HeldCall, question: OpenQue
     // why: a call that is decided again and asks once more waits no longer for that.
     let ends = call.waits_until.unwrap_or_else(|| now.saturating_add(link.settings.hold));
     call.waits_until = Some(ends);
+    if let Some(line) = ask_in_place_of_result(link, &call, &question.id, now) {
+        return answer(link, &call, line);
+    }
     let mut waiting = WaitingCall { call, question, ends, tells: now, told: 0, form: None };
     if ends <= now {
         return refuse(link, &waiting);
@@ -166,9 +171,34 @@ fn ask_at_client(link: &Link, question: &CallId) -> Option<RpcId> {
     Some(id)
 }
 
+/// Asks a client of the stateless era for the answer to a question, in place of the result of its call, if the operator allows it
+/// and the client can show it. Returns the line for the client.
+fn ask_in_place_of_result(link: &Link, call: &HeldCall, question: &CallId, now: Timestamp) -> Option<String> {
+    let rounds = &link.to_client.modern.rounds;
+    let host = link.forms.host.as_deref().filter(|_| rounds.may_ask_approval(&call.id))?;
+    // Store and host are the embedder's code.
+    let text = || host.text(&asked(link, question)?);
+    let text = catch_unwind(AssertUnwindSafe(text)).ok().flatten()?;
+    let state = rounds.ask_approval(&call.id, question, now)?;
+    Some(ask_line(&call.id, &state, &text))
+}
+
+/// Hands the answer that a client of the stateless era sent with its call to the host, before the call is decided.
+pub(crate) fn take_answer(link: &Link, call: &HeldCall) {
+    if let Some((question, FormReply::Answer(answer))) = link.to_client.modern.rounds.take_reply(&call.id) {
+        hand_over(link, &question, answer);
+    }
+}
+
 /// Hands the client's answer to a form to the host.
 fn pass_answer_on(link: &Link, form: &RpcId, question: &CallId) {
-    if let (Some(host), Some(answer)) = (&link.forms.host, link.forms.take(form)) {
+    if let Some(answer) = link.forms.take(form) {
+        hand_over(link, question, answer);
+    }
+}
+
+fn hand_over(link: &Link, question: &CallId, answer: FormAnswer) {
+    if let Some(host) = &link.forms.host {
         let pass = || asked(link, question).map(|question| host.answer(&question, answer));
         let _ = catch_unwind(AssertUnwindSafe(pass));
     }

@@ -8,7 +8,7 @@ use countersign_tool_gate::{
     ToolCall,
 };
 
-use crate::answers::{answer_or_hold, wait_for_answer};
+use crate::answers::{answer_or_hold, take_answer, wait_for_answer};
 use crate::definitions::{is_unknown, know_definition};
 use crate::edited::EditNotice;
 use crate::era_2025;
@@ -116,6 +116,7 @@ fn decide(link: &Link, call: &HeldCall) -> Option<OpenQuestion> {
     if link.is_over(call) {
         return None;
     }
+    take_answer(link, call);
     let server = link.settings.server().as_str();
     let tool = link.tool_of(&call.name);
     let is_disclosed = || tool.as_ref().is_some_and(|tool| link.gate.contract().discloses(tool));

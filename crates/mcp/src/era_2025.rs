@@ -46,11 +46,11 @@ pub(crate) const CALL: &str = "tools/call";
 pub(crate) const LIST_TOOLS: &str = "tools/list";
 pub(crate) const INITIALIZE: &str = "initialize";
 pub(crate) const INITIALIZED: &str = "notifications/initialized";
-const ELICIT: &str = "elicitation/create";
+pub(crate) const ELICIT: &str = "elicitation/create";
 /// Schema of the form that asks for an approval. The reason has the longest length of a [`DenialReason`].
 ///
 /// [`DenialReason`]: countersign_approval_token::DenialReason
-const FORM: &str = r#"{"properties":{"approve":{"default":false,"title":"Approve exactly this call, once","type":"boolean"},"reason":{"maxLength":200,"title":"Reason, if you deny it","type":"string"}},"required":["approve"],"type":"object"}"#;
+pub(crate) const FORM: &str = r#"{"properties":{"approve":{"default":false,"title":"Approve exactly this call, once","type":"boolean"},"reason":{"maxLength":200,"title":"Reason, if you deny it","type":"string"}},"required":["approve"],"type":"object"}"#;
 pub(crate) const PING: &str = "ping";
 pub(crate) const SET_LEVEL: &str = "logging/setLevel";
 pub(crate) const ROOTS_CHANGED: &str = "notifications/roots/list_changed";
@@ -306,11 +306,11 @@ pub(crate) fn waiting_line(token: &str, told: u32, wait: &str) -> String {
     Object::new().string("jsonrpc", "2.0").string("method", PROGRESS).raw("params", &params).finish()
 }
 
-/// Returns whether a client with these params of `initialize` shows forms. An empty capability stands for forms alone (MCP
-/// 2025-11-25, *Elicitation*, *Capabilities*).
-pub(crate) fn shows_forms(params: ValueRef<'_>) -> bool {
-    let elicitation = params.get("capabilities").and_then(|capabilities| capabilities.get("elicitation"));
-    elicitation.filter(|it| it.kind() == Kind::Object).is_some_and(|it| match it.get("form") {
+/// Returns whether a client with these capabilities shows forms. An empty capability stands for forms alone (MCP 2025-11-25,
+/// *Elicitation*, *Capabilities*; 2026-07-28 alike).
+pub(crate) fn has_forms(capabilities: ValueRef<'_>) -> bool {
+    let elicitation = capabilities.get("elicitation").filter(|it| it.kind() == Kind::Object);
+    elicitation.is_some_and(|it| match it.get("form") {
         Some(form) => form.kind() == Kind::Object,
         None => it.members().next().is_none(),
     })

@@ -8,7 +8,7 @@ use countersign_canonical_json::{Kind, ValueRef};
 
 use crate::compose::Object;
 use crate::cut::{Edits, ValuePosition};
-use crate::era_2025::{INITIALIZE, VERSIONS};
+use crate::era_2025::{FORM, INITIALIZE, VERSIONS};
 use crate::fault::{Fault, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION};
 use crate::message::{RpcId, result_line};
 
@@ -450,6 +450,11 @@ pub(crate) fn is_input_required(result: ValueRef<'_>) -> bool {
     let is_known = |name: &str| matches!(name, "resultType" | META) || ASKS.contains(&name);
     result.get("resultType").and_then(ValueRef::as_str) == Some("input_required")
         && result.members().all(|(name, _)| is_known(name))
+}
+
+/// The params of a request for a form with a yes or no and a reason.
+pub(crate) fn form(text: &str) -> String {
+    Object::new().string("message", text).string("mode", "form").raw("requestedSchema", FORM).finish()
 }
 
 /// Returns whether a result requests input from the client, or is of a type that the handshake era does not have.

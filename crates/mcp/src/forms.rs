@@ -56,7 +56,9 @@ struct OpenForm {
     reply: Option<FormReply>,
 }
 
-enum FormReply {
+/// What the client answered to a form.
+#[derive(Debug)]
+pub(crate) enum FormReply {
     Answer(FormAnswer),
     /// The form was closed without an answer: the question stays open.
     Nothing,
@@ -69,7 +71,10 @@ impl OpenForms {
 
     /// Notes whether the client shows forms, from the params of its `initialize`.
     pub(crate) fn note_client(&self, params: Option<ValueRef<'_>>) {
-        self.can_show.store(params.is_some_and(era_2025::shows_forms), Ordering::Relaxed);
+        self.can_show.store(
+            params.and_then(|params| params.get("capabilities")).is_some_and(era_2025::has_forms),
+            Ordering::Relaxed,
+        );
     }
 
     /// Keeps the client's answer to a form. Returns `false` if no form has this id.
@@ -129,7 +134,13 @@ impl OpenForms {
 
 impl FormReply {
     fn read(body: Body<'_>) -> Self {
-        let Body::Result(result) = body else { return Self::Nothing };
+        match body {
+            Body::Result(result) => Self::of_result(result),
+            Body::Error => Self::Nothing,
+        }
+    }
+
+    pub(crate) fn of_result(result: ValueRef<'_>) -> Self {
         let content = result.get("content");
         let denied = || {
             let reason = content.and_then(|content| content.get("reason")?.as_str());

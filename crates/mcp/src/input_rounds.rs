@@ -1,36 +1,42 @@
-//! Requests for input in place of a result, between a client and a server of the stateless era.
+//! Requests for input in place of a result, towards a client of the stateless era.
 //!
 //! A server may answer a request by asking for input; the client then sends the request once more with the input. The gateway
-//! passes such an answer only with methods that the operator allows and the client declared. The client gets a state of the
-//! gateway's in place of the server's, bound to the session and the request. It can be used once, until it expires.
+//! passes such an answer only with methods that the operator allows and the client declared. The gateway itself asks so for the
+//! approval of a call. The client gets a state of the gateway's, bound to the session and the request. It can be used once,
+//! until it expires. What the server needs for its own retry stays here.
 //!
 //! Source: MCP 2026-07-28, *Multi Round-Trip Requests*.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign_canonical_json::{Kind, ValueRef};
-use countersign_core::{Digest, Millis, Timestamp};
+use countersign_core::{CallId, Digest, Millis, Timestamp};
 use parking_lot::Mutex;
 
 use crate::capabilities;
 use crate::compose::Object;
 use crate::cut::{Edits, ValuePosition};
+use crate::era_2025;
 use crate::era_2026::{
-    CAPABILITIES, INPUT_METHODS, INPUT_REQUESTS, INPUT_RESPONSES, META, REQUEST_STATE, RETRY,
+    self, CAPABILITIES, INPUT_METHODS, INPUT_REQUESTS, INPUT_RESPONSES, META, REQUEST_STATE, RETRY,
 };
 use crate::fault::Fault;
-use crate::message::RpcId;
+use crate::forms::FormReply;
+use crate::message::{RpcId, result_line};
 
 /// Most requests, and most states, that are kept.
 const MAX_KEPT: usize = 1_024;
+/// Name of the gateway's own request for input.
+const APPROVAL: &str = "countersign.approval";
 /// Longest state of a server, in bytes.
 const MAX_STATE: usize = 64 << 10;
 
 /// The rounds of one session.
 #[derive(Debug)]
 pub(crate) struct InputRounds {
-    is_on: bool,
-    /// Methods that a server may ask a client for.
+    /// Whether the gateway asks for approvals.
+    asks_approval: bool,
+    /// Methods that the server may ask a client for; empty if its requests do not pass.
     allowed: BTreeSet<Box<str>>,
     lifetime: Millis,
     kept: Mutex<KeptRounds>,
@@ -51,9 +57,23 @@ struct AskedRequest {
     params: Digest,
     /// Capabilities of the client that the server may use, as JSON.
     capabilities: String,
-    /// Members of the request with the input, as JSON, and the state that the client used for it.
-    input: Option<(Vec<(&'static str, String)>, String)>,
+    /// Whether the client shows forms.
+    shows_forms: bool,
+    input: Option<ServerInput>,
+    /// What the client answered to the gateway's own question.
+    reply: Option<(CallId, FormReply)>,
+    /// Whether the gateway has asked for an approval of this request.
+    was_asked: bool,
     was_sent: bool,
+}
+
+/// The input that the server asked for.
+#[derive(Debug)]
+struct ServerInput {
+    /// Members of the request, as JSON.
+    members: Vec<(&'static str, String)>,
+    /// The state that the client used for it.
+    state: String,
 }
 
 /// An answer that asked for input.
@@ -61,10 +81,18 @@ struct AskedRequest {
 struct OpenRound {
     method: String,
     params: Digest,
-    /// The server's own state, as JSON.
-    state: Option<String>,
+    asked: AskedFor,
     expires: Timestamp,
     is_used: bool,
+}
+
+/// Who asked the client, and for what.
+#[derive(Debug)]
+enum AskedFor {
+    /// The server, with its own state as JSON.
+    Server(Option<String>),
+    /// The gateway, for the answer to a question. The server's input of the same request waits for it.
+    Approval(CallId, Option<ServerInput>),
 }
 
 /// What the server gets with a request.
@@ -81,8 +109,9 @@ impl Default for RequestExtras {
 }
 
 impl InputRounds {
-    pub(crate) fn new(is_on: bool, allowed: BTreeSet<Box<str>>, lifetime: Millis) -> Self {
-        Self { is_on: is_on && !allowed.is_empty(), allowed, lifetime, kept: Mutex::default() }
+    /// `allowed` has the methods that the server may ask for.
+    pub(crate) fn new(asks_approval: bool, allowed: BTreeSet<Box<str>>, lifetime: Millis) -> Self {
+        Self { asks_approval, allowed, lifetime, kept: Mutex::default() }
     }
 
     /// Notes a request of the client that is passed on. With input, it has to be the request that the state belongs to.
@@ -95,45 +124,65 @@ impl InputRounds {
     ) -> Result<(), Fault> {
         let member = |name| params.and_then(|params| params.get(name));
         let is_retry = RETRY.iter().any(|name| member(name).is_some());
-        if !self.is_on {
+        if !self.asks_approval && self.allowed.is_empty() {
             return if is_retry { Err(Fault::BadParams) } else { Ok(()) };
         }
-        let digest = digest_of(params);
+        let declared = member(META).and_then(|meta| meta.get(CAPABILITIES));
+        let mut request = AskedRequest {
+            method: method.to_owned(),
+            params: digest_of(params),
+            capabilities: declared
+                .map_or_else(|| String::from("{}"), |it| capabilities::of_client(it, &self.allowed)),
+            shows_forms: declared.is_some_and(era_2025::has_forms),
+            input: None,
+            reply: None,
+            was_asked: false,
+            was_sent: false,
+        };
         let mut kept = self.kept.lock();
         let KeptRounds { asked, open } = &mut *kept;
-        let input = if is_retry {
+        if is_retry {
             let state = member(REQUEST_STATE).and_then(ValueRef::as_str).ok_or(Fault::BadParams)?;
             let responses = member(INPUT_RESPONSES);
             if responses.is_some_and(|it| it.kind() != Kind::Object) {
                 return Err(Fault::BadParams);
             }
             let round = open.get_mut(state).ok_or(Fault::InputUnknown)?;
-            if round.method != method || round.params != digest {
-                return Err(Fault::InputOfAnother);
-            }
-            if round.is_used {
-                return Err(Fault::InputUsed);
-            }
-            if now >= round.expires {
-                return Err(Fault::InputExpired);
-            }
-            round.is_used = true;
-            let responses = responses.map(|it| (INPUT_RESPONSES, it.canonical_text()));
-            let own = round.state.clone().map(|state| (REQUEST_STATE, state));
-            Some((responses.into_iter().chain(own).collect(), state.to_owned()))
-        } else {
-            None
-        };
+            round.take(&mut request, state, responses, now)?;
+        }
         if asked.len() >= MAX_KEPT {
             asked.pop_first();
         }
-        let declared = member(META).and_then(|meta| meta.get(CAPABILITIES));
-        let capabilities =
-            declared.map_or_else(|| String::from("{}"), |it| capabilities::of_client(it, &self.allowed));
-        let request =
-            AskedRequest { method: method.to_owned(), params: digest, capabilities, input, was_sent: false };
         asked.insert(id.clone(), request);
         Ok(())
+    }
+
+    /// Takes the client's answer to the gateway's own question, with which it sent this request.
+    pub(crate) fn take_reply(&self, id: &RpcId) -> Option<(CallId, FormReply)> {
+        self.kept.lock().asked.get_mut(id)?.reply.take()
+    }
+
+    /// Returns whether the client of a request can be asked for an approval in place of a result: once for each request.
+    pub(crate) fn may_ask_approval(&self, id: &RpcId) -> bool {
+        let kept = self.kept.lock();
+        let request = kept.asked.get(id).filter(|request| INPUT_METHODS.contains(&&*request.method));
+        self.asks_approval && request.is_some_and(|request| request.shows_forms && !request.was_asked)
+    }
+
+    /// Returns the state for a client that the gateway asks for an approval of its request.
+    pub(crate) fn ask_approval(&self, id: &RpcId, question: &CallId, now: Timestamp) -> Option<String> {
+        let mut kept = self.kept.lock();
+        let request = kept.asked.get_mut(id)?;
+        request.was_asked = true;
+        let asked = AskedFor::Approval(question.clone(), request.input.take());
+        let (method, params) = (request.method.clone(), request.params);
+        kept.open(OpenRound {
+            method,
+            params,
+            asked,
+            expires: now.saturating_add(self.lifetime),
+            is_used: false,
+        })
     }
 
     /// Returns what the server gets with a request, which is about to be sent.
@@ -141,7 +190,7 @@ impl InputRounds {
         let mut kept = self.kept.lock();
         let request = kept.asked.get_mut(id)?;
         request.was_sent = true;
-        let input = request.input.as_ref().map(|(members, _)| members.clone()).unwrap_or_default();
+        let input = request.input.as_ref().map(|input| input.members.clone()).unwrap_or_default();
         Some(RequestExtras { capabilities: request.capabilities.clone(), input })
     }
 
@@ -149,16 +198,13 @@ impl InputRounds {
     pub(crate) fn forget(&self, id: &RpcId) {
         let mut kept = self.kept.lock();
         let Some(request) = kept.asked.remove(id).filter(|request| !request.was_sent) else { return };
-        if let Some(round) = request.input.and_then(|(_, state)| kept.open.get_mut(&state)) {
+        if let Some(round) = request.input.and_then(|input| kept.open.get_mut(&input.state)) {
             round.is_used = false;
         }
     }
 
     /// Returns the state for the client, if a server's answer asks for input that it may ask for.
     pub(crate) fn asks(&self, id: &RpcId, result: ValueRef<'_>, now: Timestamp) -> Option<String> {
-        if !self.is_on {
-            return None;
-        }
         let mut kept = self.kept.lock();
         let request = kept.asked.get(id).filter(|request| INPUT_METHODS.contains(&&*request.method))?;
         let state = result.get(REQUEST_STATE);
@@ -173,20 +219,14 @@ impl InputRounds {
         {
             return None;
         }
-        let handle = format!("{:016x}{:016x}", getrandom::u64().ok()?, getrandom::u64().ok()?);
-        let round = OpenRound {
-            method: request.method.clone(),
-            params: request.params,
-            state: state.map(ValueRef::canonical_text),
+        let (method, params) = (request.method.clone(), request.params);
+        kept.open(OpenRound {
+            method,
+            params,
+            asked: AskedFor::Server(state.map(ValueRef::canonical_text)),
             expires: now.saturating_add(self.lifetime),
             is_used: false,
-        };
-        if kept.open.len() >= MAX_KEPT {
-            let oldest = kept.open.iter().min_by_key(|(_, round)| round.expires).map(|(it, _)| it.clone());
-            oldest.and_then(|oldest| kept.open.remove(&oldest));
-        }
-        kept.open.insert(handle.clone(), round);
-        Some(handle)
+        })
     }
 
     /// Returns whether the operator allows the method, and the client declared it.
@@ -203,6 +243,66 @@ impl InputRounds {
         let declared = if is_url { place.find(&[capability, "url"]) } else { place.get(capability) };
         self.allowed.contains(method) && declared.is_some()
     }
+}
+
+impl KeptRounds {
+    /// Keeps a round. Returns the client's state for it.
+    fn open(&mut self, round: OpenRound) -> Option<String> {
+        let handle = format!("{:016x}{:016x}", getrandom::u64().ok()?, getrandom::u64().ok()?);
+        if self.open.len() >= MAX_KEPT {
+            let oldest = self.open.iter().min_by_key(|(_, round)| round.expires).map(|(it, _)| it.clone());
+            oldest.and_then(|oldest| self.open.remove(&oldest));
+        }
+        self.open.insert(handle.clone(), round);
+        Some(handle)
+    }
+}
+
+impl OpenRound {
+    /// Uses the round's state for a request with these answers.
+    fn take(
+        &mut self,
+        request: &mut AskedRequest,
+        state: &str,
+        responses: Option<ValueRef<'_>>,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        if self.method != request.method || self.params != request.params {
+            return Err(Fault::InputOfAnother);
+        }
+        if self.is_used {
+            return Err(Fault::InputUsed);
+        }
+        if now >= self.expires {
+            return Err(Fault::InputExpired);
+        }
+        self.is_used = true;
+        match &mut self.asked {
+            AskedFor::Server(own) => {
+                let responses = responses.map(|it| (INPUT_RESPONSES, it.canonical_text()));
+                let own = own.clone().map(|own| (REQUEST_STATE, own));
+                let members = responses.into_iter().chain(own).collect();
+                request.input = Some(ServerInput { members, state: state.to_owned() });
+            }
+            AskedFor::Approval(question, input) => {
+                let answer = responses.and_then(|responses| responses.get(APPROVAL));
+                request.reply = answer.map(|answer| (question.clone(), FormReply::of_result(answer)));
+                request.input = input.take();
+                request.was_asked = true;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Builds the answer that asks the client for an approval by a form.
+pub(crate) fn ask_line(id: &RpcId, state: &str, text: &str) -> String {
+    let form = Object::new().string("method", era_2025::ELICIT).raw("params", &era_2026::form(text)).finish();
+    let result = Object::new()
+        .raw(INPUT_REQUESTS, &Object::new().raw(APPROVAL, &form).finish())
+        .string(REQUEST_STATE, state)
+        .string("resultType", "input_required");
+    result_line(id, &result.finish())
 }
 
 /// Replaces the server's state in the line of an answer by the client's.

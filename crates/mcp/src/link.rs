@@ -202,16 +202,12 @@ impl Link {
         let ttl = parts.settings.approval_ttl;
         let approvals = parts.pending.map(|store| CallApprovals::new(store, ttl));
         let contract_news = parts.contract_news.unwrap_or_else(|| Arc::new(ContractNews::of(&parts.gate)));
-        // Forms of the gateway have no place in the stateless era, and requests of the server only if the server is of it.
+        // A server's requests have no place in the stateless era, and its requests for input only if the server is of it.
         let asks_client = !parts.settings.server_methods.is_empty();
-        let rounds = InputRounds::new(
-            parts.settings.server_era == Era::Stateless,
-            parts.settings.server_methods.clone(),
-            ttl,
-        );
-        let is_offered = parts.settings.client_era != Era::Handshake
-            && parts.forms.is_none()
-            && (!asks_client || parts.settings.server_era == Era::Stateless);
+        let is_pinned = parts.settings.server_era == Era::Stateless;
+        let allowed = if is_pinned { parts.settings.server_methods.clone() } else { BTreeSet::new() };
+        let rounds = InputRounds::new(parts.forms.is_some(), allowed, ttl);
+        let is_offered = parts.settings.client_era != Era::Handshake && (!asks_client || is_pinned);
         let modern = ModernClient::new(is_offered, prefix, rounds);
         let modern_server = ModernServer::new(parts.settings.server_era);
         Self {

@@ -1,4 +1,5 @@
 mod approvals;
+mod asked_in_result;
 mod attestations;
 mod calls;
 mod client_faults;
