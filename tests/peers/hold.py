@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from checks import check, told
-from mcp import ClientSession, StdioServerParameters
+from mcp import Client, ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import ElicitResult
 
@@ -265,6 +265,29 @@ async def asked_by_form(folder, command):
     check("the record names the form, and no person, as approver", approvers == ["mcp:form", "ada"], approvers)
 
 
+async def asked_in_result(folder, command):
+    """A client of the stateless era is asked in place of the result, and sends the call once more with the answer."""
+    forms = []
+
+    async def person(_, params):
+        forms.append(params.message)
+        return ElicitResult(action="accept", content={"approve": '"no ' not in params.message, "reason": "not now"})
+
+    for mode in ("auto", "2026-07-28"):
+        parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=folder)
+        async with Client(stdio_client(parameters), mode=mode, elicitation_callback=person) as client:
+            check(f"{mode} is of the stateless era with forms on", client.protocol_version == "2026-07-28")
+            yes, no = f"yes {mode}", f"no {mode}"
+            done = await asyncio.wait_for(client.call_tool("pay", {"to": yes}), 20)
+            check(f"{mode}: a yes runs the call once", not done.is_error and runs(folder).count(yes) == 1, done)
+            check(f"{mode}: the form shows tool and arguments", "bank:pay" in forms[-1] and yes in forms[-1], forms)
+            denied = await asyncio.wait_for(client.call_tool("pay", {"to": no}), 20)
+            check(f"{mode}: a no denies it, with its reason",
+                  code(denied) == "APPROVAL_DENIED" and "not now" in denied.content[0].text and no not in runs(folder), denied)
+    approvers = [line["approver"] for line in entries(folder) if line["type"] == "decision" and line["verdict"] == "accept"][-2:]
+    check("the record names the form for them too", approvers == ["mcp:form"] * 2, approvers)
+
+
 def entries(folder):
     lines = [json.loads(line) for file in sorted((folder / "log").rglob("*.jsonl")) for line in file.read_text().splitlines()]
     return [line for line in lines if "seq" in line]
@@ -310,6 +333,7 @@ async def main():
               len(accepted) == len(runs(folder)) and all(line["approver"] in ("ada", "bob") for line in accepted), accepted)
         check("no call ran twice", len(runs(folder)) == len(set(runs(folder))), runs(folder))
         await asked_by_form(folder, command)
+        await asked_in_result(folder, command)
         killed(folder, command)
     return told()
 
