@@ -3,6 +3,7 @@
 use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{AgentId, Millis, OperatorId, ServerName, ToolName};
 use countersign_host::interrupt::Interrupt;
+use countersign_host::server_part::EraName;
 use countersign_mcp::SUBMIT_PLAN;
 use countersign_registry::{
     FORMAT, ListedTool, RegistryDraft, ServerEntry, ToolTier, definition_digest, is_read_name,
@@ -41,9 +42,14 @@ pub(crate) fn tier_of(name: &str, listed: &ListedTool) -> ToolTier {
 
 impl Drafting {
     /// Lists the server's tools, ends it, and returns the draft. Tools that a registry cannot contain are reported.
-    pub(crate) fn draft_of(&self, mut server: McpServer, interrupt: &Interrupt) -> Result<Value, Failure> {
+    pub(crate) fn draft_of(
+        &self,
+        mut server: McpServer,
+        era: EraName,
+        interrupt: &Interrupt,
+    ) -> Result<Value, Failure> {
         let mut client = server.client(self.wait, interrupt)?;
-        let hello = client.initialize_to_list()?;
+        let hello = client.initialize_to_list(era)?;
         let pages = client.list_settled_tools()?;
         let reads = ListedReads::list(&mut client, hello.value())?;
         drop(client);

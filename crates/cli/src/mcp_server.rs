@@ -10,7 +10,7 @@ use countersign_host::interrupt::Interrupt;
 use countersign_host::remote_part::RemotePart;
 use countersign_host::report::Reporter;
 use countersign_host::server::{Client, Server};
-use countersign_host::server_part::{ServerPart, Servers};
+use countersign_host::server_part::{EraName, ServerPart, Servers};
 use countersign_mcp::{GatewaySettings, LostRequests};
 #[cfg(feature = "remote")]
 use countersign_remote::{RemoteServer, RemoteSession};
@@ -22,7 +22,14 @@ pub(crate) type ServerOutput = Box<dyn Read + Send>;
 
 /// How a session gets its server.
 #[derive(Debug)]
-pub(crate) enum ServerSource {
+pub(crate) struct ServerSource {
+    start: ServerStart,
+    /// Era of MCP that is spoken to it.
+    pub(crate) era: EraName,
+}
+
+#[derive(Debug)]
+enum ServerStart {
     /// A process for each session.
     Command(Vec<OsString>),
     #[cfg(feature = "remote")]
@@ -50,14 +57,14 @@ impl ServerSource {
         match (url, remote, command) {
             (None, _, []) => Err(Failure::usage("server missing: give its command after `--`, or its URL")),
             (None, Some(_), _) => conflict("`server.remote` is for a server at a URL: `url` is missing"),
-            (None, None, command) => Ok(Self::Command(command.to_vec())),
+            (None, None, command) => Ok(Self::auto(ServerStart::Command(command.to_vec()))),
             (Some(_), _, [_, ..]) => {
                 conflict("a server at a URL has no command: leave out `url` or the command")
             }
             #[cfg(feature = "remote")]
             (Some(url), remote, []) => {
                 let remote = remote.cloned().unwrap_or_default();
-                Ok(Self::Url(RemoteServer::open(url, &remote, most, reporter)?))
+                Ok(Self::auto(ServerStart::Url(RemoteServer::open(url, &remote, most, reporter)?)))
             }
             #[cfg(not(feature = "remote"))]
             (Some(_), _, []) => {
@@ -103,14 +110,19 @@ impl ServerSource {
         }
         let own: Vec<_> = part.command.iter().map(OsString::from).collect();
         let command = if command.is_empty() { &own } else { command };
-        Self::of(part.url.as_deref(), part.remote.as_ref(), command, most, reporter)
+        let source = Self::of(part.url.as_deref(), part.remote.as_ref(), command, most, reporter)?;
+        Ok(Self { era: part.era, ..source })
+    }
+
+    const fn auto(start: ServerStart) -> Self {
+        Self { start, era: EraName::Auto }
     }
 
     pub(crate) fn start(&self, interrupt: &Interrupt) -> Result<McpServer, HostError> {
-        match self {
-            Self::Command(command) => Server::start(command, interrupt).map(McpServer::Process),
+        match &self.start {
+            ServerStart::Command(command) => Server::start(command, interrupt).map(McpServer::Process),
             #[cfg(feature = "remote")]
-            Self::Url(server) => server.session().map(McpServer::Remote),
+            ServerStart::Url(server) => server.session().map(McpServer::Remote),
         }
     }
 }

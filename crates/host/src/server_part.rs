@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::slice;
+use std::str::FromStr;
 
 use countersign_core::ServerName;
 use serde::de::value::MapAccessDeserializer;
@@ -66,6 +67,19 @@ pub enum EraName {
     Handshake,
     /// Revision 2026-07-28.
     Stateless,
+}
+
+impl FromStr for EraName {
+    type Err = HostError;
+
+    fn from_str(name: &str) -> Result<Self, HostError> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "handshake" => Ok(Self::Handshake),
+            "stateless" => Ok(Self::Stateless),
+            _ => Err(HostError::usage("no era of MCP: `auto`, `handshake` or `stateless`")),
+        }
+    }
 }
 
 /// Limits on memory and waiting times. An omitted limit is the gateway's own.

@@ -59,7 +59,7 @@ struct AskedRequest {
     capabilities: String,
     /// Whether the client shows forms.
     shows_forms: bool,
-    input: Option<ServerInput>,
+    input: Option<CarriedInput>,
     /// What the client answered to the gateway's own question.
     reply: Option<(CallId, FormReply)>,
     /// Whether the gateway has asked for an approval of this request.
@@ -69,7 +69,7 @@ struct AskedRequest {
 
 /// The input that the server asked for.
 #[derive(Debug)]
-struct ServerInput {
+struct CarriedInput {
     /// Members of the request, as JSON.
     members: Vec<(&'static str, String)>,
     /// The state that the client used for it.
@@ -92,7 +92,7 @@ enum AskedFor {
     /// The server, with its own state as JSON.
     Server(Option<String>),
     /// The gateway, for the answer to a question. The server's input of the same request waits for it.
-    Approval(CallId, Option<ServerInput>),
+    Approval(CallId, Option<CarriedInput>),
 }
 
 /// What the server gets with a request.
@@ -282,7 +282,7 @@ impl OpenRound {
                 let responses = responses.map(|it| (INPUT_RESPONSES, it.canonical_text()));
                 let own = own.clone().map(|own| (REQUEST_STATE, own));
                 let members = responses.into_iter().chain(own).collect();
-                request.input = Some(ServerInput { members, state: state.to_owned() });
+                request.input = Some(CarriedInput { members, state: state.to_owned() });
             }
             AskedFor::Approval(question, input) => {
                 let answer = responses.and_then(|responses| responses.get(APPROVAL));

@@ -10,6 +10,7 @@ use crate::error::HostError;
 use crate::inputs::malformed;
 use crate::interrupt::{DRAIN, Interrupt};
 use crate::lines::{Line, next_line};
+use crate::server_part::EraName;
 
 /// Most bytes of a line from a server.
 const LINE_BYTES: usize = 16 << 20;
@@ -88,12 +89,13 @@ impl Client {
     }
 
     /// Initializes the session and returns the server's answer. The client declares no capability. A server of the stateless era
-    /// is discovered instead, and its answer is returned in the form of `initialize`.
+    /// is discovered instead, and its answer is returned in the form of `initialize`: `era` says whether it is asked only so, never
+    /// so, or if it refuses `initialize`.
     ///
     /// # Errors
     /// `SERVER_ENDED`, `SERVER_TIMEOUT`, `SERVER_ANSWER`, `INTERRUPTED`.
-    pub fn initialize(&mut self) -> Result<Canonical, HostError> {
-        self.initialize_with(&json!({}))
+    pub fn initialize(&mut self, era: EraName) -> Result<Canonical, HostError> {
+        self.initialize_with(era, &json!({}))
     }
 
     /// Initializes a session that only lists tools. The client declares all capabilities of its revision, since some servers offer
@@ -101,15 +103,28 @@ impl Client {
     ///
     /// # Errors
     /// `SERVER_ENDED`, `SERVER_TIMEOUT`, `SERVER_ANSWER`, `INTERRUPTED`.
-    pub fn initialize_to_list(&mut self) -> Result<Canonical, HostError> {
-        self.initialize_with(&json!({
-            "roots": {"listChanged": true},
-            "sampling": {"context": {}, "tools": {}},
-            "elicitation": {"form": {}, "url": {}},
-        }))
+    pub fn initialize_to_list(&mut self, era: EraName) -> Result<Canonical, HostError> {
+        self.initialize_with(
+            era,
+            &json!({
+                "roots": {"listChanged": true},
+                "sampling": {"context": {}, "tools": {}},
+                "elicitation": {"form": {}, "url": {}},
+            }),
+        )
     }
 
-    fn initialize_with(&mut self, capabilities: &serde_json::Value) -> Result<Canonical, HostError> {
+    fn initialize_with(
+        &mut self,
+        era: EraName,
+        capabilities: &serde_json::Value,
+    ) -> Result<Canonical, HostError> {
+        if era == EraName::Stateless {
+            return match self.discover(capabilities)? {
+                Some(discovered) => Ok(discovered),
+                None => Err(answered_badly("no answer to `server/discover` that names revision 2026-07-28")),
+            };
+        }
         let params = json!({
             "protocolVersion": REVISION,
             "capabilities": capabilities,
@@ -117,7 +132,8 @@ impl Client {
         });
         let answer = self.ask("initialize", &params.to_string())?;
         let code = answer.value().pointer("/error/code").and_then(ValueRef::as_i64);
-        if code.is_some_and(|code| NO_HANDSHAKE.contains(&code))
+        if era == EraName::Auto
+            && code.is_some_and(|code| NO_HANDSHAKE.contains(&code))
             && let Some(discovered) = self.discover(capabilities)?
         {
             return Ok(discovered);

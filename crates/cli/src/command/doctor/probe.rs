@@ -8,6 +8,7 @@ use countersign_core::{Millis, ToolName};
 use countersign_host::config_file::ConfigFile;
 use countersign_host::interrupt::Interrupt;
 use countersign_host::server::{CallEnd, Server};
+use countersign_host::server_part::EraName;
 
 use super::diagnosis::Diagnoses;
 use crate::command::stats::decided_since;
@@ -84,7 +85,7 @@ fn round_trip(mut gateway: Server, config: &ConfigFile) -> Result<usize, Failure
     let begins = now()?;
     let tried = (|| {
         let mut client = gateway.client(WAIT)?;
-        client.initialize_to_list()?;
+        client.initialize_to_list(EraName::Auto)?;
         let tools = client.list_tools()?.len();
         let tool = ToolName::new(TOOL).map_err(|_| internal("a name is not valid"))?;
         let args = read(b"{}", Recipe::Jcs1, &Limits::default()).map_err(|_| internal("no arguments"))?;

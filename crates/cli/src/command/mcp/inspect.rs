@@ -13,6 +13,7 @@ use crate::output::{Output, internal, note, reporter, watch_signals};
 use countersign_host::config_file::ConfigFile;
 use countersign_host::escape::{shown_json, shown_line};
 use countersign_host::remote_part::RemotePart;
+use countersign_host::server_part::EraName;
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
@@ -40,6 +41,9 @@ pub(crate) struct Inspect {
     /// Address or range that the URL may lead to, besides public ones.
     #[arg(long, value_name = "RANGE", requires = "url")]
     address: Vec<String>,
+    /// Era of MCP to speak to the server: `auto`, `handshake` or `stateless`. By default that of the configuration, or `auto`.
+    #[arg(long, value_name = "ERA")]
+    era: Option<EraName>,
     /// The command that starts the server and its arguments, after `--`.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SERVER")]
     server: Vec<OsString>,
@@ -74,11 +78,12 @@ impl Inspect {
             (remote.token_file, remote.addresses) = (self.token_file.clone(), self.address.clone());
             remote
         });
-        let source =
+        let mut source =
             ServerSource::of(self.url.as_deref(), remote.as_ref(), &self.server, MAX_MESSAGE, &reporter())?;
+        source.era = self.era.unwrap_or_default();
         let agent = self.agent.clone().map_or_else(|| AgentId::new("agent"), Ok);
         let agent = agent.map_err(|_| internal("`agent` is no agent's id"))?;
-        self.drafting(name, agent).draft_of(source.start(&interrupt)?, &interrupt)
+        self.drafting(name, agent).draft_of(source.start(&interrupt)?, source.era, &interrupt)
     }
 
     /// Drafts one registry with the tools of all servers.
@@ -88,8 +93,9 @@ impl Inspect {
         let agent = self.agent.as_ref().unwrap_or(config.agent());
         let drafts = config.server.all().iter().map(|part| {
             let source = ServerSource::of_part(part, &self.server, MAX_MESSAGE, &reporter())?;
+            let era = self.era.unwrap_or(source.era);
             let server = source.start(&interrupt)?;
-            self.drafting(part.name.clone(), agent.clone()).draft_of(server, &interrupt)
+            self.drafting(part.name.clone(), agent.clone()).draft_of(server, era, &interrupt)
         });
         let drafts = drafts
             .zip(config.server.all())

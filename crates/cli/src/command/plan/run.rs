@@ -105,8 +105,10 @@ impl PlanRunArgs {
         let interrupt = watch_signals()?;
         let mut server = source.start(&interrupt)?;
         let mut client = server.client(self.wait, &interrupt)?;
-        let ended =
-            client.initialize().map_err(Failure::from).and_then(|_| self.walk(out, opening, &mut client));
+        let ended = client
+            .initialize(source.era)
+            .map_err(Failure::from)
+            .and_then(|_| self.walk(out, opening, &mut client));
         // This closes the server's input.
         drop(client);
         server.end();

@@ -14,6 +14,7 @@ use countersign_host::interrupt::Interrupt;
 use countersign_host::person::system_user;
 use countersign_host::random;
 use countersign_host::server::Server;
+use countersign_host::server_part::EraName;
 use countersign_keys::file::read_log_key;
 use countersign_registry::{FileHighWater, HighWaterStore as _, ListedTool, RegistryDraft, ToolTier};
 use serde::{Deserialize, Serialize};
@@ -151,7 +152,7 @@ impl DraftedEntry {
             Some(source) => source.start(interrupt)?,
             None => McpServer::Process(process(target, server, interrupt)?),
         };
-        let mut draft = drafting.draft_of(started, interrupt)?;
+        let mut draft = drafting.draft_of(started, EraName::Auto, interrupt)?;
         let draft_tools: Vec<_> =
             draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
         let tools = draft_tools.iter().map(drafted_tool).collect::<Result<_, _>>()?;
