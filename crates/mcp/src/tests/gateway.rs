@@ -1,6 +1,7 @@
 mod approvals;
 mod asked_in_result;
 mod attestations;
+mod bytes;
 mod calls;
 mod client_faults;
 mod desk;
