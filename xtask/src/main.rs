@@ -20,7 +20,7 @@ use std::process::{Command, ExitCode};
 use crate::house::HouseError;
 
 const USAGE: &str = "usage: xtask measure|codes|api|vectors|counts [FOLDER] [--check]\n       \
-    xtask ratios [--json] [--only GROUP] [--rounds N] [--sweep] | ratios --peers | ratios --gateway\n\n\
+    xtask ratios [--json] [--only GROUP] [--rounds N] [--sweep] | ratios --peers | ratios --gateway | ratios --http\n\n\
     measure  Prints figures of the workspace in FOLDER (default: this one).\n         \
              --check exits with 1 if a figure is above its limit.\n\
     codes    Writes the list of all codes into docs/codes.md.\n         \

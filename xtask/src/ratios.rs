@@ -10,7 +10,7 @@ pub(crate) fn ratios(arguments: &[String]) -> ExitCode {
     let (kinds, rest): (Vec<_>, Vec<_>) = arguments
         .iter()
         .map(String::as_str)
-        .partition(|argument| matches!(*argument, "--peers" | "--gateway" | "--serve"));
+        .partition(|argument| matches!(*argument, "--peers" | "--gateway" | "--http" | "--serve"));
     match kinds.as_slice() {
         [] => succeed_then(build("countersign-ratios"), || run("ratios", &rest)),
         ["--peers"] => {
@@ -19,26 +19,29 @@ pub(crate) fn ratios(arguments: &[String]) -> ExitCode {
             cargo.arg("--release").arg("--manifest-path").arg(manifest).arg("--").args(rest);
             status(cargo)
         }
-        ["--gateway"] => succeed_then(build("countersign-cli"), || {
-            // It fills the log of a million entries.
-            if build("countersign-ratios") != ExitCode::SUCCESS {
-                return ExitCode::FAILURE;
-            }
-            let mut python = Command::new("python3");
-            python
-                .arg(root().join("benches/gateway/gateway.py"))
-                .arg(target().join("countersign"))
-                .args(rest);
-            status(python)
-        }),
+        // The first fills the log of a million entries, the second has a server and a proxy beside the gateway.
+        ["--gateway"] => measure("gateway.py", &rest),
+        ["--http"] => measure("http.py", &rest),
         ["--serve"] => succeed_then(build("countersign-cli"), || {
             succeed_then(build("countersign-ratios"), || {
                 let binary = target().join("countersign").display().to_string();
                 run("ratios-serve", &[&[binary.as_str()], rest.as_slice()].concat())
             })
         }),
-        _ => fail("xtask: one of --peers, --gateway and --serve\n"),
+        _ => fail("xtask: one of --peers, --gateway, --http and --serve\n"),
     }
+}
+
+/// Runs a script of `benches/gateway` beside the release build.
+fn measure(script: &str, arguments: &[&str]) -> ExitCode {
+    succeed_then(build("countersign-cli"), || {
+        succeed_then(build("countersign-ratios"), || {
+            let mut python = Command::new("python3");
+            python.arg(root().join("benches/gateway").join(script)).arg(target().join("countersign"));
+            python.args(arguments);
+            status(python)
+        })
+    })
 }
 
 /// Counts the instructions of the hot paths.
