@@ -337,6 +337,7 @@ async def streams(folder):
 
 async def crowds(folder):
     """A caller with slow connections and abandoned sessions, beside one that behaves."""
+    sessions = int((sys.argv[3:4] or ["500"])[0])
     free = {"impact": "read", "approval": "not_required"}
     command = ["sh", str(Path(__file__).with_name("small_server.sh"))]
 
@@ -379,7 +380,7 @@ async def crowds(folder):
             codes, begin = collections.Counter(), {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
 
             def abandon():
-                while codes.total() < SESSIONS:
+                while codes.total() < sessions:
                     codes[post(url, begin)[0]] += 1
 
             crowd = [asyncio.create_task(asyncio.to_thread(abandon)) for _ in range(4)]
@@ -388,7 +389,7 @@ async def crowds(folder):
             await asyncio.gather(*crowd)
             (after, is_served), held = await p99(one), size(gateway.pid)
             check("http: a good client is served after them", is_served)
-            check("http: abandoned sessions are opened or refused", set(codes) <= {200, 503} and codes.total() >= SESSIONS, codes)
+            check("http: abandoned sessions are opened or refused", set(codes) <= {200, 503} and codes.total() >= sessions, codes)
             print(f"      {dict(codes)}; its p99: {alone:.1f} ms alone, {beside:.1f} ms beside them, {after:.1f} ms after them")
             print(f"      resident memory: {before} MiB before, {held} MiB after them")
             check("http: abandoned sessions take little memory", held - before < 64, (before, held))
@@ -397,7 +398,6 @@ async def crowds(folder):
 
 
 COUNTERSIGN = Path(sys.argv[1]).resolve()
-SESSIONS = int((sys.argv[3:4] or ["500"])[0])
 
 
 def main():

@@ -43,7 +43,7 @@ def countersign(folder, *args):
     return done.stdout
 
 
-def set_up(folder, name, command, rules):
+def set_up(folder, name, command, rules, era="auto"):
     """Keys, a registry drafted from the server's tools with rules relaxed on purpose, and the gateway's configuration."""
     countersign(folder, "keys", "generate", "--kind", "ed25519", "--out", "op.key", "--public-out", "op.pub")
     countersign(folder, "keys", "generate", "--kind", "hmac", "--out", "approval.key")
@@ -51,7 +51,7 @@ def set_up(folder, name, command, rules):
                 "--public-out", "log.vkey")
     countersign(folder, "keys", "trust", "--threshold", "1", "--out", "root.json", "op.pub")
     source = command if command[0] == "--url" else ["--", *command]
-    draft = json.loads(countersign(folder, "mcp", "inspect", "--name", name, *source))
+    draft = json.loads(countersign(folder, "mcp", "inspect", "--name", name, "--era", era, *source))
     tools = [dict(tool, **rules[tool["name"]]) for tool in draft["tools"] if tool["name"] in rules]
     draft["tools"] = tools
     draft["agents"] = [{

@@ -4,8 +4,9 @@ mod health;
 mod logs;
 mod reporting;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_audit_log::{
     AnswerRecord, AuditError, AuditSink as _, Durability, Log, LogKey, LogNumber, LogOptions, LogStart,
@@ -59,13 +60,29 @@ pub struct RecordPlan {
 }
 
 /// Who verifies the entries of a log that are older than its state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "two cases, each handled everywhere")]
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "two or three cases, each handled everywhere")]
 pub enum OlderEntries {
     /// The session does, in the background.
     Verified,
+    /// The session does, unless an earlier session of this process has: otherwise each one would cost a reading of the whole log.
+    VerifiedOnce(VerifiedLogs),
     /// Others do: the session ends long before a whole log is read.
     LeftToOthers,
+}
+
+/// The logs of a folder whose older entries a process has verified.
+#[derive(Clone, Debug, Default)]
+pub struct VerifiedLogs(Arc<Mutex<BTreeSet<LogNumber>>>);
+
+impl VerifiedLogs {
+    fn have(&self, log: LogNumber) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&log)
+    }
+
+    fn add(&self, log: LogNumber) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(log);
+    }
 }
 
 /// A log whose key and checkpoints were read. It is not open yet, and no file was created.
@@ -268,7 +285,7 @@ impl RecordPlan {
             options = options.known_checkpoint(read_text_file(path)?);
         }
         let (folder, kept, reporter) = (self.folder.clone(), self.kept.clone(), reporter.clone());
-        Ok(PreparedRecord { folder, options, kept, older: self.older, reporter })
+        Ok(PreparedRecord { folder, options, kept, older: self.older.clone(), reporter })
     }
 }
 
@@ -339,8 +356,13 @@ impl OpenRecord {
     pub(crate) fn in_use(self) -> Arc<ReportingLog> {
         announce(self.log.log(), &self.folder, self.log.reporter());
         ReportingLog::keep_state(&self.log);
-        if self.older == OlderEntries::Verified {
-            ReportingLog::verify_older(&self.log);
+        let number = self.number;
+        match self.older {
+            OlderEntries::Verified => ReportingLog::verify_older(&self.log, || {}),
+            OlderEntries::VerifiedOnce(logs) if !logs.have(number) => {
+                ReportingLog::verify_older(&self.log, move || logs.add(number));
+            }
+            OlderEntries::VerifiedOnce(_) | OlderEntries::LeftToOthers => {}
         }
         self.log
     }

@@ -6,6 +6,7 @@ use countersign_host::config_file::ConfigFile;
 use countersign_host::error::HostError;
 use countersign_host::export::Exports;
 use countersign_host::notices::Notices;
+use countersign_host::record::VerifiedLogs;
 use countersign_host::report::Reporter;
 use countersign_host::session::{OpenSession, PreparedSession};
 
@@ -28,6 +29,8 @@ pub(crate) struct App {
     pub(crate) notices: Notices,
     pub(crate) read_logs: ReadLogs,
     pub(crate) reporter: Reporter,
+    /// Logs that an earlier session of this process has verified.
+    pub(crate) verified: VerifiedLogs,
     /// The people who may log in to the page.
     pub(crate) people: Option<People>,
 }

@@ -8,6 +8,7 @@ use countersign_canonical_json::{Canonical, ValueRef};
 use countersign_core::{AgentId, Digest, Millis, Principal, ServerName, SessionId, ToolId};
 use countersign_host::error::HostError;
 use countersign_host::random;
+use countersign_host::record::OlderEntries;
 use countersign_registry::definition_digest;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -41,6 +42,9 @@ pub(crate) fn open(app: &App, caller: &Caller, body: &Canonical) -> Result<Strin
     let id =
         asked.session.clone().map_or_else(|| random::id("session"), Ok).map_err(|error| fault(&error))?;
     let mut config = app.config.config(id.clone(), app.config.plans()).map_err(|error| fault(&error))?;
+    if let Some(record) = &mut config.record {
+        record.older = OlderEntries::VerifiedOnce(app.verified.clone());
+    }
     let forbidden = |what: &str| {
         let text = format!("this caller may not open sessions of this {what}");
         Problem::new(StatusCode::FORBIDDEN, "CALLER_NOT_ALLOWED", text)

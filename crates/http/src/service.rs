@@ -12,6 +12,7 @@ use countersign_host::config_file::ConfigFile;
 use countersign_host::error::HostError;
 use countersign_host::export::Process;
 use countersign_host::interrupt::{DRAIN, Interrupt};
+use countersign_host::record::VerifiedLogs;
 use countersign_host::report::Reporter;
 use countersign_host::serve_part::ServePart;
 use countersign_host::time::Span;
@@ -120,6 +121,7 @@ impl Service {
             look: RegistryLook::default(),
             exports,
             notices: config.notices(reporter)?,
+            verified: VerifiedLogs::default(),
             read_logs: ReadLogs::default(),
             reporter: reporter.clone(),
             people: part.users_file.as_deref().map(Users::read).transpose()?.map(People::new),

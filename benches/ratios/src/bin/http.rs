@@ -4,6 +4,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
     reason = "a program that measures fails by panicking, and prints"
 )]

@@ -176,19 +176,19 @@ impl ReportingLog {
     }
 
     /// Verifies entries older than the log's state in the background, so that the first answers need not wait. Damage
-    /// there makes every call refused.
-    pub(crate) fn verify_older(this: &Arc<Self>) {
-        let log = Arc::clone(this);
-        let verify = move || {
-            if let Err(error) = log.log.verify_older() {
-                log.observe(RecordState::failed(&error));
-            }
+    /// there makes every call refused. `verified` is called if there is none.
+    pub(crate) fn verify_older(this: &Arc<Self>, verified: impl FnOnce() + Clone + Send + 'static) {
+        let (log, done) = (Arc::clone(this), verified.clone());
+        let verify = move || match log.log.verify_older() {
+            Ok(_) => done(),
+            Err(error) => log.observe(RecordState::failed(&error)),
         };
         let thread = std::thread::Builder::new().name("countersign-verify".to_owned());
         if thread.spawn(verify).is_err() {
             // Without a thread it runs here, which delays the start.
-            if let Err(error) = this.log.verify_older() {
-                this.observe(RecordState::of(&Err(error)));
+            match this.log.verify_older() {
+                Ok(_) => verified(),
+                Err(error) => this.observe(RecordState::of(&Err(error))),
             }
         }
     }

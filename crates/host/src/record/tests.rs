@@ -9,6 +9,7 @@ use countersign_merkle::Frontier;
 
 use super::{
     Durability, KeyName, LogOptions, OlderEntries, OpenRecord, PreparedRecord, ReplayedLog, Timestamp,
+    VerifiedLogs,
 };
 use crate::entries::{Entries, LogPart};
 use crate::error::HostError;
@@ -175,4 +176,49 @@ fn new_log_is_rolled_back_with_its_state() {
     open_with(&folder, &state, &lines).roll_back();
     assert!(!folder.join("1").exists() && lines.lock().unwrap().is_empty());
     assert_eq!(first.logs().at_start().unwrap().len(), 1);
+}
+
+/// Opens the log and ends it once it is verified. Returns whether it is damaged.
+fn is_damaged(folder: &Path, state: &Path, verified: &VerifiedLogs) -> bool {
+    let options = options(state).segment_bytes(4_096).durability(Durability::System);
+    let mut record = prepared(folder.to_owned(), options, Reporter::new(|_| {}));
+    record.older = OlderEntries::VerifiedOnce(verified.clone());
+    let record = record.open().unwrap();
+    let number = record.number;
+    let log = record.in_use();
+    for _ in 0..2_000 {
+        if log.record(&entry("A")).is_err() {
+            return true;
+        }
+        if verified.have(number) {
+            let damaged = log.record(&entry("A")).is_err();
+            log.end().unwrap();
+            return damaged;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("the log is neither verified nor damaged");
+}
+
+#[test]
+fn older_entries_are_verified_once_unless_they_are_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, state) = (folder.path().join("log"), folder.path().join("log.state"));
+    let verified = VerifiedLogs::default();
+    assert!(!is_damaged(&folder, &state, &verified));
+    let begun = Log::open(&folder, options(&state).segment_bytes(4_096)).unwrap();
+    for _ in 0..100 {
+        begun.record(&entry("B")).unwrap();
+    }
+    begun.close().unwrap();
+    let first = folder.join("000000000001.jsonl");
+    let mut bytes = std::fs::read(&first).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    std::fs::write(first, bytes).unwrap();
+    let later = VerifiedLogs::default();
+    for _ in 0..2 {
+        assert!(is_damaged(&folder, &state, &later), "each session looks again");
+    }
+    assert!(!is_damaged(&folder, &state, &verified), "no session looks again");
 }

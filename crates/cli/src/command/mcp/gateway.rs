@@ -11,6 +11,7 @@ use countersign_host::export::Exports;
 use countersign_host::interrupt::Interrupt;
 use countersign_host::notices::Notices;
 use countersign_host::random;
+use countersign_host::record::{OlderEntries, VerifiedLogs};
 use countersign_host::report::Reporter;
 use countersign_host::server_part::Servers;
 use countersign_host::session::{PreparedSession, SessionEnd};
@@ -41,6 +42,8 @@ pub(super) struct GatewayHost {
     pub(super) exports: Exports,
     pub(super) notices: Notices,
     pub(super) reporter: Reporter,
+    /// Logs that an earlier session of this process has verified.
+    pub(super) verified: VerifiedLogs,
 }
 
 /// A server of a session. `None` could not be started, and holds up no other server.
@@ -149,6 +152,9 @@ impl GatewayHost {
         let McpCaller { session, agent, principal, .. } = caller;
         let mut config = self.config.config(session, plans)?;
         (config.agent, config.principal) = (agent, principal);
+        if let Some(record) = &mut config.record {
+            record.older = OlderEntries::VerifiedOnce(self.verified.clone());
+        }
         let prepared = config.prepare(&self.reporter)?;
         let servers = start_servers(sources, interrupt, &self.reporter)?;
         let gateway = self.open(prepared, SessionKind::Single, servers)?;

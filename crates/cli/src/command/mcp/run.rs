@@ -7,6 +7,7 @@ use countersign_core::SessionId;
 use countersign_host::export::Process;
 use countersign_host::interrupt::DRAIN;
 use countersign_host::random;
+use countersign_host::record::VerifiedLogs;
 use countersign_mcp::{GatewayEnd, GatewayError};
 
 use super::gateway::{EndedGateway, GatewayHost, start_servers};
@@ -53,7 +54,8 @@ impl McpRunArgs {
         let servers = start_servers(&sources, &interrupt, &reporter)?;
         exports.begin(prepared.registry())?;
         let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };
-        let host = GatewayHost { config, settings, exports, notices, reporter };
+        let host =
+            GatewayHost { config, settings, exports, notices, reporter, verified: VerifiedLogs::default() };
         let mut gateway = host.open(prepared, kind, servers)?;
         if let Some(first) = first {
             gateway.start_plan(first)?;

@@ -1,8 +1,8 @@
-"""Puts the gateway between the clients and servers of the TypeScript SDK, of both eras, over standard input and output and over HTTP.
+"""Puts the gateway between the clients and servers of an SDK, of both eras, over standard input and output and over HTTP.
 
-Usage: typescript.py COUNTERSIGN NODE_MODULES. NODE_MODULES holds @modelcontextprotocol/client, server and node. The client and the server are
-`typescript_client.mjs` and `typescript_server.mjs`. Each pair lists, calls, is refused, approves and is refused again. Prints one line a check
-and ends with a count.
+Usage: sdks.py COUNTERSIGN NODE_MODULES [RMCP_PEER]. NODE_MODULES holds @modelcontextprotocol/client, server and node of the TypeScript SDK, whose
+client and server are `typescript_client.mjs` and `typescript_server.mjs`. RMCP_PEER is the program of `rmcp`, for the Rust SDK; without it,
+that is left out. Each pair lists, calls, is refused, approves and is refused again. Prints one line a check and ends with a count.
 """
 
 import contextlib
@@ -27,15 +27,19 @@ RULES = {"echo": FREE, "pay": ASKED, "resources/read": FREE, "prompts/get/hi": F
 TEXT = "h\u00e9 \u4e16\u754c \U0001f600 \u202e \\ \n"
 
 
-def server(era, *port):
-    return [str(NODE), str(HERE / "typescript_server.mjs"), str(MODULES), era, *map(str, port)]
+RMCP = sys.argv[3:4]
+SDKS = {"TypeScript": [str(NODE), str(HERE / "typescript_{}.mjs"), str(MODULES)], **({"Rust": [str(Path(RMCP[0]).resolve()), "{}"]} if RMCP else {})}
+
+
+def program(sdk, kind, *args):
+    return [part.replace("{}", kind) for part in SDKS[sdk]] + [str(arg) for arg in args]
 
 
 class Client:
     """A process with a client of a mode."""
 
-    def __init__(self, mode, *to):
-        command = [NODE, HERE / "typescript_client.mjs", MODULES, mode, *to]
+    def __init__(self, sdk, mode, *to):
+        command = program(sdk, "client", mode, *to)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.version = self.read()
 
@@ -96,20 +100,22 @@ def served(folder):
         check("a signal ends the endpoint in order", gateway.wait(30) == 128 + signal.SIGTERM)
 
 
-def pair(folder, era, over_http):
+def pair(folder, sdk, era, over_http):
     """A server of an era, and clients of all modes over both transports."""
-    at = f"server of {'the stateless era' if era == 'stateless' else 'both eras'}, {'HTTP' if over_http else 'stdio'}"
+    at = f"{sdk}, server of {'the stateless era' if era == 'stateless' else 'both eras'}, {'HTTP' if over_http else 'stdio'}"
     started = None
+    # A server of the Rust SDK ends if it is asked for a handshake that it does not make.
+    pinned = "stateless" if sdk == "Rust" and era == "stateless" and not over_http else "auto"
     if over_http:
         port = free_port()
-        started = subprocess.Popen(server(era, port), stdout=subprocess.PIPE, text=True)
+        started = subprocess.Popen(program(sdk, "server", era, port), stdout=subprocess.PIPE, text=True)
         started.stdout.readline()
         url = f"http://127.0.0.1:{port}/mcp"
-        set_up(folder, "ts", ["--url", url, "--address", "127.0.0.1/32"], RULES)
+        set_up(folder, "sdk", ["--url", url, "--address", "127.0.0.1/32"], RULES)
         more = f'url = "{url}"\n[server.remote]\naddresses = ["127.0.0.1/32"]\n'
     else:
-        set_up(folder, "ts", server(era), RULES)
-        more = f"command = {json.dumps(server(era))}\n"
+        set_up(folder, "sdk", program(sdk, "server", era), RULES, pinned)
+        more = f"command = {json.dumps(program(sdk, 'server', era))}\nera = \"{pinned}\"\n"
     tokens = "".join(f'[[token]]\ntoken = "{token}"\nname = "{name}"\nmay = ["check"]\n' for name, token in TOKENS.items())
     (folder / "serve.tokens").write_text(tokens)
     (folder / "serve.tokens").chmod(0o600)
@@ -117,19 +123,19 @@ def pair(folder, era, over_http):
     config.write_text(config.read_text() + more + '[serve]\ntoken_file = "serve.tokens"\nlisten = "127.0.0.1:0"\n')
     try:
         for mode, version in MODES.items():
-            one = Client(mode, "--", COUNTERSIGN, "mcp", "run", "--config", config)
+            one = Client(sdk, mode, "--", COUNTERSIGN, "mcp", "run", "--config", config)
             check(f"{at}; {mode} client, stdio: speaks its era", one.version == version, one.version)
             uses(f"{at}; {mode} client, stdio", one, folder)
             check(f"{at}; {mode} client, stdio: ends", one.end() == 0)
         with served(folder) as own:
             for mode, version in MODES.items():
-                one = Client(mode, own, TOKENS["ada"])
+                one = Client(sdk, mode, own, TOKENS["ada"])
                 check(f"{at}; {mode} client, HTTP: speaks its era", one.version == version, one.version)
                 uses(f"{at}; {mode} client, HTTP", one, folder)
                 one.end()
         config.write_text(config.read_text().replace('ttl = "10m"', 'ttl = "10m"\nhold = "20s"\nelicit = "form"'))
         for mode in MODES:
-            one = Client(mode, "--", COUNTERSIGN, "mcp", "run", "--config", config)
+            one = Client(sdk, mode, "--", COUNTERSIGN, "mcp", "run", "--config", config)
             uses_form(f"{at}; {mode} client", one)
             one.end()
     finally:
@@ -141,9 +147,9 @@ def pair(folder, era, over_http):
 
 
 def main():
-    for era, over_http in itertools.product(("both", "stateless"), (False, True)):
+    for sdk, era, over_http in itertools.product(SDKS, ("both", "stateless"), (False, True)):
         with tempfile.TemporaryDirectory() as folder:
-            pair(Path(folder).resolve(), era, over_http)
+            pair(Path(folder).resolve(), sdk, era, over_http)
     sys.exit(told())
 
 
