@@ -32,7 +32,8 @@ const USAGE: &str = "usage: xtask measure|codes|api|vectors|counts [FOLDER] [--c
     counts   Writes the instructions of the hot paths into benches/ratios/instructions.txt. Needs valgrind.\n         \
              --check writes nothing, and exits with 1 if one grew by more than 5 %.\n    \
     ratios   Measures every row of the goal table beside its floor. Exits with 1 if a goal is missed.\n         \
-             --peers asks public crates the same question. --gateway measures the gateway beside a relay.\n";
+             --peers asks public crates the same question. --gateway measures the gateway beside a relay,\n             \
+             --http over HTTP beside a reverse proxy.\n";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
