@@ -23,13 +23,13 @@ pub(crate) type ServerOutput = Box<dyn Read + Send>;
 /// How a session gets its server.
 #[derive(Debug)]
 pub(crate) struct ServerSource {
-    start: ServerStart,
+    start: SourceStart,
     /// Era of MCP that is spoken to it.
     pub(crate) era: EraName,
 }
 
 #[derive(Debug)]
-enum ServerStart {
+enum SourceStart {
     /// A process for each session.
     Command(Vec<OsString>),
     #[cfg(feature = "remote")]
@@ -57,14 +57,14 @@ impl ServerSource {
         match (url, remote, command) {
             (None, _, []) => Err(Failure::usage("server missing: give its command after `--`, or its URL")),
             (None, Some(_), _) => conflict("`server.remote` is for a server at a URL: `url` is missing"),
-            (None, None, command) => Ok(Self::auto(ServerStart::Command(command.to_vec()))),
+            (None, None, command) => Ok(Self::auto(SourceStart::Command(command.to_vec()))),
             (Some(_), _, [_, ..]) => {
                 conflict("a server at a URL has no command: leave out `url` or the command")
             }
             #[cfg(feature = "remote")]
             (Some(url), remote, []) => {
                 let remote = remote.cloned().unwrap_or_default();
-                Ok(Self::auto(ServerStart::Url(RemoteServer::open(url, &remote, most, reporter)?)))
+                Ok(Self::auto(SourceStart::Url(RemoteServer::open(url, &remote, most, reporter)?)))
             }
             #[cfg(not(feature = "remote"))]
             (Some(_), _, []) => {
@@ -114,15 +114,15 @@ impl ServerSource {
         Ok(Self { era: part.era, ..source })
     }
 
-    const fn auto(start: ServerStart) -> Self {
+    const fn auto(start: SourceStart) -> Self {
         Self { start, era: EraName::Auto }
     }
 
     pub(crate) fn start(&self, interrupt: &Interrupt) -> Result<McpServer, HostError> {
         match &self.start {
-            ServerStart::Command(command) => Server::start(command, interrupt).map(McpServer::Process),
+            SourceStart::Command(command) => Server::start(command, interrupt).map(McpServer::Process),
             #[cfg(feature = "remote")]
-            ServerStart::Url(server) => server.session().map(McpServer::Remote),
+            SourceStart::Url(server) => server.session().map(McpServer::Remote),
         }
     }
 }

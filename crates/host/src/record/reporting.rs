@@ -176,7 +176,7 @@ impl ReportingLog {
     }
 
     /// Verifies entries older than the log's state in the background, so that the first answers need not wait. Damage
-    /// there makes every call refused. `verified` is called if there is none.
+    /// there makes every call refused. Without damage, `verified` is called.
     pub(crate) fn verify_older(this: &Arc<Self>, verified: impl FnOnce() + Clone + Send + 'static) {
         let (log, done) = (Arc::clone(this), verified.clone());
         let verify = move || match log.log.verify_older() {

@@ -12,7 +12,7 @@ use crate::Era;
 const MESSAGES: usize = 500;
 const INFO: &str = r#"{"name":"s","version":"1"}"#;
 
-/// White space between tokens. A line end is none: messages are lines.
+/// White space between tokens, without line ends: messages are lines.
 fn space() -> impl Strategy<Value = &'static str> {
     prop_oneof![8 => Just(""), 1 => Just(" "), 1 => Just(" \t ")]
 }
