@@ -109,8 +109,8 @@ pub mod registry {
         Limits, ListedTool, LoadOptions, Mark, MarkError, MemoryHighWater, NegotiateError,
         NegotiationRequest, PAYLOAD_TYPE, PlaceError, PlanRule, Rate, RefreshError, RegistryDraft,
         RegistryError, RegistrySnapshot, RegistryView, Revoked, ServerEntry, SessionContract, Severity,
-        ToolEntry, ToolEntryBuilder, ToolRules, Wanted, agent_fingerprint, definition_digest, draft_schema,
-        is_read_name, tool_fingerprint, verify_registry,
+        TaskRule, ToolEntry, ToolEntryBuilder, ToolRules, Wanted, agent_fingerprint, definition_digest,
+        draft_schema, is_read_name, tool_fingerprint, verify_registry,
     };
 }
 

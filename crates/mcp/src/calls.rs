@@ -228,10 +228,19 @@ fn dispatch(link: &Link, call: &HeldCall, accepted: AcceptedCall, edited: Option
         }
     };
     let notice = edited.map(|_| EditNotice::new(&args, call.read.is_some()));
-    let released = link.asked.lock().release(&call.id, call.serial, RequestPurpose::Call(in_flight, notice));
+    let may_promise = call.read.is_none()
+        && in_flight.plan_step().is_none()
+        && link.may_promise_for(&tool)
+        && link.to_client.modern.rounds.allow_task(&call.id);
+    let purpose = if may_promise {
+        RequestPurpose::CallOrTask(in_flight, notice)
+    } else {
+        RequestPurpose::Call(in_flight, notice)
+    };
+    let released = link.asked.lock().release(&call.id, call.serial, purpose);
     if let Err(unsent) = released {
         // Cancelled, or the server ended, during the decision, so the call was never sent.
-        if let RequestPurpose::Call(in_flight, _) = unsent {
+        if let RequestPurpose::Call(in_flight, _) | RequestPurpose::CallOrTask(in_flight, _) = unsent {
             in_flight.finish(OutcomeKind::NotRun);
         }
         return;

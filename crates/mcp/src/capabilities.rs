@@ -34,6 +34,9 @@ use Passes::{Flag, Presence, Requests};
 
 const TASKS: &[&str] = &["tasks/get", "tasks/list", "tasks/result", "tasks/cancel"];
 
+/// Name of the extension for tasks of the stateless era (SEP-2663).
+pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
 /// Requests to a client that may be tasks.
 const TASK_REQUESTS: &[(&str, &str)] = &[("elicitation", "create"), ("sampling", "createMessage")];
 
@@ -83,17 +86,26 @@ const OF_CLIENTS: [Capability; 4] = [
 ];
 
 /// Returns a server's capabilities as the client receives them. `also` has the client's further methods.
-pub(crate) fn of_server(capabilities: ValueRef<'_>, also: &BTreeSet<Box<str>>) -> String {
-    narrowed(capabilities, &OF_SERVERS, also)
+/// With `tasks`, the extension for tasks passes.
+pub(crate) fn of_server(capabilities: ValueRef<'_>, also: &BTreeSet<Box<str>>, tasks: bool) -> String {
+    let kept = narrowed(capabilities, &OF_SERVERS, also);
+    let has_tasks =
+        capabilities.get("extensions").and_then(|it| it.get(TASKS_EXTENSION)).is_some_and(is_object);
+    let kept = if has_tasks && tasks {
+        kept.raw("extensions", &Object::new().raw(TASKS_EXTENSION, "{}").finish())
+    } else {
+        kept
+    };
+    kept.finish()
 }
 
 /// Returns a client's capabilities as the server receives them. `also` has the server's further methods.
 pub(crate) fn of_client(capabilities: ValueRef<'_>, also: &BTreeSet<Box<str>>) -> String {
-    narrowed(capabilities, &OF_CLIENTS, also)
+    narrowed(capabilities, &OF_CLIENTS, also).finish()
 }
 
 /// Narrows capabilities to the known ones. A value that is not an object becomes an empty object.
-fn narrowed(capabilities: ValueRef<'_>, known: &[Capability], also: &BTreeSet<Box<str>>) -> String {
+fn narrowed(capabilities: ValueRef<'_>, known: &[Capability], also: &BTreeSet<Box<str>>) -> Object {
     let mut kept = Object::new();
     for Capability { name, needs, members } in known {
         let is_of_use = needs.is_empty() || needs.iter().any(|method| also.contains(*method));
@@ -110,7 +122,7 @@ fn narrowed(capabilities: ValueRef<'_>, known: &[Capability], also: &BTreeSet<Bo
         }
         kept = kept.raw(name, &inner.finish());
     }
-    kept.finish()
+    kept
 }
 
 impl Passes {

@@ -390,14 +390,16 @@ pub(crate) fn narrow_client<'a>(
     narrow(edits, line, message, "params", |capabilities| capabilities::of_client(capabilities, also));
 }
 
-/// Narrows the capabilities in the answer to `initialize` to those that the client may use.
+/// Narrows the capabilities in the answer to `initialize` to those that the client may use. `tasks` tells whether the extension
+/// for tasks is one of them.
 pub(crate) fn narrow_server<'a>(
     edits: &mut Edits<'a>,
     line: &ValuePosition<'a>,
     message: ValueRef<'_>,
     also: &BTreeSet<Box<str>>,
+    tasks: bool,
 ) {
-    narrow(edits, line, message, "result", |capabilities| capabilities::of_server(capabilities, also));
+    narrow(edits, line, message, "result", |capabilities| capabilities::of_server(capabilities, also, tasks));
 }
 
 fn narrow(

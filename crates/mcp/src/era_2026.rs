@@ -45,6 +45,7 @@ pub(crate) const INPUT_RESPONSES: &str = "inputResponses";
 pub(crate) const INPUT_REQUESTS: &str = "inputRequests";
 pub(crate) const REQUEST_STATE: &str = "requestState";
 pub(crate) const META: &str = "_meta";
+pub(crate) const UPDATE_TASK: &str = "tasks/update";
 /// Requests whose result may request input.
 pub(crate) const INPUT_METHODS: [&str; 3] = ["prompts/get", "resources/read", "tools/call"];
 /// Members of a server's result that requests input.
@@ -418,8 +419,8 @@ pub(crate) fn of_stream(line: &[u8], id: &RpcId) -> Vec<u8> {
 /// one of the stateless era; some do not fall back on -32022 even if `supported` has their older versions (`rmcp` 3.9).
 pub(crate) fn modern_request<'a>(method: &str, params: Option<ValueRef<'a>>) -> Option<ModernRequest<'a>> {
     let meta = params.and_then(|params| params.get("_meta"));
-    let is_modern = meta.is_some_and(|meta| meta.members().any(|(name, _)| is_newer(name)))
-        || params.is_some_and(|params| RETRY.iter().any(|name| params.get(name).is_some()));
+    let is_modern =
+        meta.is_some_and(|meta| meta.members().any(|(name, _)| is_newer(name))) || is_retry(method, params);
     let fault = match (method, is_modern) {
         (DISCOVER, _) => Fault::Discover,
         (_, true) => Fault::ModernEra,
@@ -443,6 +444,11 @@ pub(crate) fn stated_version(params: Option<ValueRef<'_>>) -> Option<&str> {
 /// Returns the stream that a notification belongs to.
 pub(crate) fn subscription(params: Option<ValueRef<'_>>) -> Option<ValueRef<'_>> {
     params?.get("_meta")?.get(SUBSCRIPTION)
+}
+
+/// Returns whether members of these params are a retry's: those of `tasks/update` are its own (SEP-2663).
+pub(crate) fn is_retry(method: &str, params: Option<ValueRef<'_>>) -> bool {
+    method != UPDATE_TASK && params.is_some_and(|params| RETRY.iter().any(|name| params.get(name).is_some()))
 }
 
 /// Returns whether a result is exactly a request for input.

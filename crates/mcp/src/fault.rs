@@ -49,6 +49,10 @@ pub(crate) enum Fault {
     InputOfAnother,
     InputUsed,
     InputExpired,
+    /// The task of a request is not one of this session's, or has ended.
+    TaskUnknown,
+    /// The server promised the result of a call.
+    TaskPending,
     ServerNotReading,
     ReservedMeta,
     /// The server's error has a Countersign code.
@@ -124,6 +128,8 @@ impl Fault {
         Self::InputOfAnother,
         Self::InputUsed,
         Self::InputExpired,
+        Self::TaskUnknown,
+        Self::TaskPending,
         Self::ServerNotReading,
         Self::ReservedMeta,
         Self::ReservedCode,
@@ -234,6 +240,12 @@ impl Fault {
             }
             Self::InputUsed => ("INPUT_STATE_USED", INVALID_PARAMS, "the state was used already"),
             Self::InputExpired => ("INPUT_STATE_EXPIRED", INVALID_PARAMS, "the state has expired"),
+            Self::TaskUnknown => {
+                ("TASK_UNKNOWN", INVALID_PARAMS, "no call of this session has this task, or it has ended")
+            }
+            Self::TaskPending => {
+                ("TASK_PENDING", INTERNAL_ERROR, "the server promised the result of an accepted call")
+            }
             Self::ServerNotReading => {
                 ("SERVER_NOT_READING", INTERNAL_ERROR, "the server asks but does not read the answers")
             }

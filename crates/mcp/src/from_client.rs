@@ -23,6 +23,7 @@ use crate::reads::{ReadList, ReadMethod, ReadParams};
 use crate::results::{RefusalText, refusal_line};
 use crate::settings::Era;
 use crate::table::{Answered, Cancel};
+use crate::tasks::TaskMethod;
 
 /// Additional nesting depth of a message beyond its arguments: params, metadata, and the wrapping that clients add.
 const ENVELOPE_DEPTH: usize = 16;
@@ -135,6 +136,9 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     if let Some(read) = ReadMethod::of(method).filter(|read| read.is_listed(link.reads())) {
         return read_item(link, message, id, read, params);
     }
+    if let Some(task) = TaskMethod::of(method).filter(|_| link.may_promise()) {
+        return about_task(link, message, id, task, params);
+    }
     let asked = match era_2025::client_request(method, &link.client_methods()) {
         ClientRequest::Call => return call(link, message, id, params),
         ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
@@ -160,6 +164,11 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
         }
     };
     note_strange(link, method, params);
+    pass_on(link, message, id, method, asked);
+}
+
+/// Sends a request on to the server.
+fn pass_on(link: &Link, message: &Canonical, id: &RpcId, method: &str, asked: RequestPurpose) {
     let opened = {
         let mut table = link.asked.lock();
         table.open(id.clone(), asked).map(|serial| (serial, table.wire_id(serial)))
@@ -172,6 +181,25 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
         }
         Err(fault) => cannot_open(link, id, method, fault),
     }
+}
+
+/// Passes a request about a task of this session.
+fn about_task(
+    link: &Link,
+    message: &Canonical,
+    id: &RpcId,
+    method: TaskMethod,
+    params: Option<ValueRef<'_>>,
+) {
+    let name = method.as_str();
+    let Some(task) = method.task(params) else {
+        return refuse(link, Some(id), Some(name), Fault::BadParams);
+    };
+    if !link.tasks.has(task) {
+        return refuse(link, Some(id), Some(name), Fault::TaskUnknown);
+    }
+    link.to_client.modern.rounds.allow_task(id);
+    pass_on(link, message, id, name, RequestPurpose::Task(method, task.to_owned()));
 }
 
 /// Refuses a request of the stateless era. It is not the agent's conduct, so even an attempted call does not count as one.

@@ -24,6 +24,7 @@ use crate::reads::ReadList;
 use crate::requests::Request;
 use crate::session_end::look_at_session;
 use crate::table::{Answered, Cancel};
+use crate::tasks::{self, TaskMethod, TaskState};
 
 /// Maximum number of lines that wait for the server to read when one more of its requests is refused. A server that keeps
 /// asking without reading loses answers and costs no memory here.
@@ -189,6 +190,20 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         }
         return link.settled();
     }
+    let request = match request {
+        Request { client: Some(client), what: RequestPurpose::CallOrTask(in_flight, notice) } => {
+            if let Some(task) = message.get("result").and_then(tasks::promised) {
+                promised(link, line, message, &client, task, in_flight);
+                return link.settled();
+            }
+            Request { client: Some(client), what: RequestPurpose::Call(in_flight, notice) }
+        }
+        Request { client: Some(client), what: RequestPurpose::Task(method, task) } => {
+            told_of_task(link, line, message, &client, method, &task);
+            return link.settled();
+        }
+        request => request,
+    };
     if is_unfinished(link, message, &request.what) {
         link.record(Direction::ToClient, None, Fault::Unfinished);
         give_up(link, request, Fault::ServerAnswer);
@@ -245,6 +260,8 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
             Body::Error => Ok(None),
         },
         RequestPurpose::Discover(..)
+        | RequestPurpose::CallOrTask(..)
+        | RequestPurpose::Task(..)
         | RequestPurpose::ListReads(_)
         | RequestPurpose::Listen
         | RequestPurpose::Other
@@ -254,7 +271,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         match page {
             Ok(_) if is_hello => pass_answer(link, line, message, &client, |edits, place| {
                 cut_look_alikes(link, edits, place, message);
-                era_2025::narrow_server(edits, place, message, &link.client_methods());
+                era_2025::narrow_server(edits, place, message, &link.client_methods(), link.may_promise());
                 if dropped.is_some() {
                     era_2025::cut_instructions(edits, place);
                 }
@@ -290,6 +307,59 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         }
     }
     link.settled();
+}
+
+/// Keeps a call whose result the server has promised, and passes the promise.
+fn promised(link: &Link, line: &[u8], message: ValueRef<'_>, client: &RpcId, task: &str, call: InFlight) {
+    if !link.tasks.add(task, call) {
+        link.record(Direction::ToClient, None, Fault::ServerAnswer);
+        return link.answer(client, error_line(Some(client), Fault::ServerAnswer));
+    }
+    link.record(Direction::ToClient, Some(era_2025::CALL), Fault::TaskPending);
+    pass_answer(link, line, message, client, |edits, place| cut_look_alikes(link, edits, place, message));
+}
+
+/// Passes the answer to a request about a task. The end of a task is the outcome of its call.
+fn told_of_task(
+    link: &Link,
+    line: &[u8],
+    message: ValueRef<'_>,
+    client: &RpcId,
+    method: TaskMethod,
+    task: &str,
+) {
+    let result = message.get("result");
+    let fits = match (method, result) {
+        (_, None) => true,
+        (TaskMethod::Update | TaskMethod::Cancel, Some(result)) => !era_2026::is_unfinished(result),
+        (TaskMethod::Get, Some(result)) => match tasks::state_of(task, result) {
+            None => false,
+            Some(TaskState::Working) => true,
+            Some(TaskState::Asks(requests)) => link.to_client.modern.rounds.may_make(client, requests),
+            Some(ended @ (TaskState::Completed(_) | TaskState::Failed | TaskState::Cancelled)) => {
+                task_ended(link, task, &ended);
+                true
+            }
+        },
+    };
+    if !fits {
+        link.record(Direction::ToClient, Some(method.as_str()), Fault::ServerAnswer);
+        return link.answer(client, error_line(Some(client), Fault::ServerAnswer));
+    }
+    pass_answer(link, line, message, client, |edits, place| cut_look_alikes(link, edits, place, message));
+}
+
+/// Records the outcome of a call whose task has ended. A task that another answer ended is gone.
+fn task_ended(link: &Link, task: &str, state: &TaskState<'_>) {
+    let Some(call) = link.tasks.take(task) else { return };
+    match state {
+        TaskState::Completed(result) if era_2025::is_success(Body::Result(*result)) => {
+            call.finish_later(OutcomeKind::Returned);
+        }
+        TaskState::Completed(_) | TaskState::Failed => call.finish_later(OutcomeKind::Failed),
+        // Whether the call ran is unknown. A call that is dropped is recorded so.
+        TaskState::Cancelled | TaskState::Working | TaskState::Asks(_) => drop(call),
+    }
 }
 
 /// Passes the list of what the session can read: nothing once it has expired.

@@ -322,6 +322,7 @@ impl Gateway {
         let drain = if link.is_stopped() { AFTER_STOP } else { drain };
         link.to_server.close();
         link.fail_outstanding();
+        link.tasks.end();
         // A call that is being decided still leaves a record, even if no one waits for its answer.
         link.calls.wait_idle(drain);
         link.unlisted.wait_idle(drain);

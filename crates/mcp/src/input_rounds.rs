@@ -13,7 +13,7 @@ use countersign_canonical_json::{Kind, ValueRef};
 use countersign_core::{CallId, Digest, Millis, Timestamp};
 use parking_lot::Mutex;
 
-use crate::capabilities;
+use crate::capabilities::{self, TASKS_EXTENSION};
 use crate::compose::Object;
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2025;
@@ -59,6 +59,8 @@ struct AskedRequest {
     capabilities: String,
     /// Whether the client shows forms.
     shows_forms: bool,
+    /// Whether the client takes a task in place of a result.
+    takes_tasks: bool,
     input: Option<CarriedInput>,
     /// What the client answered to the gateway's own question.
     reply: Option<(CallId, FormReply)>,
@@ -123,16 +125,21 @@ impl InputRounds {
         now: Timestamp,
     ) -> Result<(), Fault> {
         let member = |name| params.and_then(|params| params.get(name));
-        let is_retry = RETRY.iter().any(|name| member(name).is_some());
-        if !self.asks_approval && self.allowed.is_empty() {
-            return if is_retry { Err(Fault::BadParams) } else { Ok(()) };
+        let is_retry = era_2026::is_retry(method, params);
+        if is_retry && !self.asks_approval && self.allowed.is_empty() {
+            return Err(Fault::BadParams);
         }
         let declared = member(META).and_then(|meta| meta.get(CAPABILITIES));
         let mut request = AskedRequest {
             method: method.to_owned(),
             params: digest_of(params),
-            capabilities: declared
-                .map_or_else(|| String::from("{}"), |it| capabilities::of_client(it, &self.allowed)),
+            capabilities: match declared.filter(|_| !self.allowed.is_empty()) {
+                Some(declared) => capabilities::of_client(declared, &self.allowed),
+                None => String::from("{}"),
+            },
+            takes_tasks: declared
+                .and_then(|it| it.get("extensions")?.get(TASKS_EXTENSION))
+                .is_some_and(|it| it.kind() == Kind::Object),
             shows_forms: declared.is_some_and(era_2025::has_forms),
             input: None,
             reply: None,
@@ -155,6 +162,28 @@ impl InputRounds {
         }
         asked.insert(id.clone(), request);
         Ok(())
+    }
+
+    /// Lets the server answer a request with a task, if its client takes one. Returns whether it does.
+    pub(crate) fn allow_task(&self, id: &RpcId) -> bool {
+        let mut kept = self.kept.lock();
+        let Some(request) = kept.asked.get_mut(id).filter(|request| request.takes_tasks) else {
+            return false;
+        };
+        let all = request.capabilities.strip_suffix('}').unwrap_or_default();
+        let comma = if all == "{" { "" } else { "," };
+        request.capabilities = format!(r#"{all}{comma}"extensions":{{"{TASKS_EXTENSION}":{{}}}}}}"#);
+        true
+    }
+
+    /// Returns whether the server may make these requests for input in answer to a request of the client.
+    pub(crate) fn may_make(&self, id: &RpcId, requests: ValueRef<'_>) -> bool {
+        let kept = self.kept.lock();
+        let may_ask = |capabilities: &str| {
+            requests.kind() == Kind::Object
+                && requests.members().all(|(_, asked)| self.may_ask(asked, capabilities))
+        };
+        kept.asked.get(id).is_some_and(|request| may_ask(&request.capabilities))
     }
 
     /// Takes the client's answer to the gateway's own question, with which it sent this request.

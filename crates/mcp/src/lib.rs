@@ -60,6 +60,7 @@ mod shown_names;
 mod streamable_http;
 mod submission;
 mod table;
+mod tasks;
 mod waiting;
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::{Era, GatewaySettings};
 use crate::submission::LastStep;
 use crate::table::Table;
+use crate::tasks::{TaskMethod, Tasks};
 use crate::waiting::WaitingCalls;
 
 /// Maximum number of refusals that wait to be recorded. A further message is counted in the sum; a further refused call makes
@@ -80,6 +81,8 @@ pub(crate) struct Link {
     pub(crate) waiting: WaitingCalls,
     /// Questions that the client shows as forms.
     pub(crate) forms: OpenForms,
+    /// Calls whose results the server has promised.
+    pub(crate) tasks: Tasks,
     pub(crate) to_client: ClientOutput,
     pub(crate) to_server: PeerOutput,
     pub(crate) modern_server: ModernServer,
@@ -94,6 +97,10 @@ pub(crate) enum RequestPurpose {
     Held,
     /// A call that the server runs, with the notice that a person edited it.
     Call(InFlight, Option<EditNotice>),
+    /// A call whose result the server may promise.
+    CallOrTask(InFlight, Option<EditNotice>),
+    /// A request about a task.
+    Task(TaskMethod, String),
     ListTools {
         epoch: u64,
         page: Page,
@@ -236,6 +243,7 @@ impl Link {
             unlisted: Queue::new(limits.client_line.saturating_mul(2)),
             waiting: WaitingCalls::default(),
             forms: OpenForms::new(parts.forms),
+            tasks: Tasks::default(),
             to_client: ClientOutput::new(modern),
             to_server: PeerOutput::new(),
             modern_server,
@@ -252,6 +260,29 @@ impl Link {
     /// Methods that the client may use, besides those of every session.
     pub(crate) fn client_methods(&self) -> BTreeSet<Box<str>> {
         client_methods(self.reads(), &self.settings.client_methods)
+    }
+
+    /// Returns whether a server may answer a call of some tool of the session with a task: of the stateless era, alone behind the
+    /// gateway.
+    pub(crate) fn may_promise(&self) -> bool {
+        let view = self.gate.registry().view();
+        let contract = self.gate.contract();
+        let allows = |tool: &ToolId| {
+            contract.disclosed(&view, tool).is_some_and(|rules| rules.entry().tasks().is_allowed())
+        };
+        self.speaks_tasks() && contract.tools().iter().any(allows)
+    }
+
+    /// Returns whether the server may answer a call of this tool with a task.
+    pub(crate) fn may_promise_for(&self, tool: &ToolId) -> bool {
+        let view = self.gate.registry().view();
+        let contract = self.gate.contract();
+        let rules = contract.disclosed(&view, tool).filter(|_| self.speaks_tasks());
+        rules.is_some_and(|rules| rules.entry().tasks().is_allowed())
+    }
+
+    fn speaks_tasks(&self) -> bool {
+        self.settings.shown.is_none() && self.modern_server.is_on() && self.to_client.modern.is_on()
     }
 
     /// Sends one line to the client, as soon as there is room.

@@ -261,7 +261,10 @@ pub(crate) fn without_era(message: &Canonical) -> Vec<u8> {
     if let Some(meta) = place.find(&["params", "_meta"]) {
         edits.cut_members(&meta, era_2026::is_newer);
     }
-    if let Some(params) = place.get("params") {
+    let method = message.value().get("method").and_then(ValueRef::as_str).unwrap_or_default();
+    if let Some(params) = place.get("params")
+        && era_2026::is_retry(method, message.value().get("params"))
+    {
         edits.cut_members(&params, |name| era_2026::RETRY.contains(&name));
     }
     edits.finish()

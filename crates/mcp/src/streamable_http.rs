@@ -193,14 +193,20 @@ impl PostedMessage {
     #[must_use]
     pub fn headers(&self) -> PostedHeaders<'_> {
         let params = self.text.value().get("params");
-        let member = if self.method() == Some("resources/read") { "uri" } else { "name" };
+        let member = match self.method() {
+            Some("resources/read") => "uri",
+            Some("tasks/get" | "tasks/update" | "tasks/cancel") => "taskId",
+            Some(_) | None => "name",
+        };
         let name = params.filter(|_| self.has_name()).and_then(|params| params.get(member)?.as_str());
         PostedHeaders { version: era_2026::stated_version(params), method: self.method(), name }
     }
 
     /// Returns whether its method takes the header `Mcp-Name`.
     fn has_name(&self) -> bool {
-        matches!(self.method(), Some("tools/call" | "prompts/get" | "resources/read"))
+        let named =
+            ["tools/call", "prompts/get", "resources/read", "tasks/get", "tasks/update", "tasks/cancel"];
+        self.method().is_some_and(|method| named.contains(&method))
     }
 
     /// Returns the headers that repeat arguments of the called tool: the name after `Mcp-Param-`, and the value, not encoded.

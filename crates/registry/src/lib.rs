@@ -87,7 +87,7 @@ pub use place::{ArgPlace, PlaceError};
 pub use reads::is_read_name;
 pub use registry::CapabilityRegistry;
 pub use revoked::Revoked;
-pub use rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule};
+pub use rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule, TaskRule};
 pub use server_entry::ServerEntry;
 pub use snapshot::{FreshnessError, RegistrySnapshot};
 pub use tier::ToolTier;

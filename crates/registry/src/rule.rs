@@ -71,6 +71,32 @@ PlanRule,
 /// The tool may be called without a plan. A gate with a plan still allows only the plan's next step.
 );
 
+/// Whether a server may answer a call of the tool with a task, and give the result later (MCP's extension
+/// `io.modelcontextprotocol/tasks`, SEP-2663).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TaskRule {
+    /// A task is the call's: its result is the call's outcome.
+    Allowed,
+    /// A task in place of a result is the server's fault.
+    #[default]
+    NotAllowed,
+}
+
+impl TaskRule {
+    /// Returns `true` if the server may answer with a task.
+    #[must_use]
+    pub const fn is_allowed(self) -> bool {
+        matches!(self, Self::Allowed)
+    }
+
+    /// Returns `true` if the server may not answer with a task.
+    pub(crate) const fn is_not_allowed(&self) -> bool {
+        !self.is_allowed()
+    }
+}
+
 /// Defines the default of an omitted rule. Approvals have no default: an entry must state its rule.
 macro_rules! not_required_by_default {
     ($($name:ident)*) => {

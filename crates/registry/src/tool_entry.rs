@@ -12,7 +12,7 @@ use crate::definition::ListedTool;
 use crate::fields::{CanonicalEntry, check_count, distinct, present};
 use crate::limits::Limits;
 use crate::place::ArgPlace;
-use crate::rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule};
+use crate::rule::{ApprovalRule, AskRule, EvidenceRule, PlanRule, TaskRule};
 use crate::schema::ArgsSchema;
 
 /// Most constraints, and most data arguments, of one tool.
@@ -32,6 +32,7 @@ pub struct ToolEntry {
     ask: AskRule,
     evidence: EvidenceRule,
     plan: PlanRule,
+    tasks: TaskRule,
     definition: Option<Digest>,
     as_listed: Option<ListedTool>,
     schema: ArgsSchema,
@@ -59,6 +60,7 @@ impl ToolEntry {
             ask: AskRule::NotRequired,
             evidence: EvidenceRule::NotRequired,
             plan: PlanRule::NotRequired,
+            tasks: TaskRule::NotAllowed,
             definition: None,
             as_listed: None,
             args_schema,
@@ -124,6 +126,12 @@ impl ToolEntry {
     #[must_use]
     pub const fn plan(&self) -> PlanRule {
         self.plan
+    }
+
+    /// Whether the server may answer a call with a task.
+    #[must_use]
+    pub const fn tasks(&self) -> TaskRule {
+        self.tasks
     }
 
     /// Digest of the tool's definition at its server, if pinned ([`definition_digest`](crate::definition_digest)).
@@ -200,7 +208,9 @@ impl ToolEntry {
         if !self.limits.is_none() {
             text = text.any("limits", &self.limits)?;
         }
-        text.plain("name", self.tool.name())?.plain("plan", &self.plan)?.plain("server", self.tool.server())
+        text = text.plain("name", self.tool.name())?.plain("plan", &self.plan)?;
+        text = text.plain("server", self.tool.server())?;
+        if self.tasks.is_allowed() { text.plain("tasks", &self.tasks) } else { Ok(text) }
     }
 }
 
@@ -227,6 +237,8 @@ pub struct ToolEntryBuilder {
     evidence: EvidenceRule,
     #[serde(default)]
     plan: PlanRule,
+    #[serde(default, skip_serializing_if = "TaskRule::is_not_allowed")]
+    tasks: TaskRule,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     definition: Option<Digest>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -268,6 +280,12 @@ impl ToolEntryBuilder {
     /// Sets whether a call must be a step of a committed plan.
     pub const fn plan(mut self, rule: PlanRule) -> Self {
         self.plan = rule;
+        self
+    }
+
+    /// Sets whether the server may answer a call with a task.
+    pub const fn tasks(mut self, rule: TaskRule) -> Self {
+        self.tasks = rule;
         self
     }
 
@@ -343,6 +361,7 @@ impl ToolEntryBuilder {
             ask: self.ask,
             evidence: self.evidence,
             plan: self.plan,
+            tasks: self.tasks,
             definition: self.definition,
             as_listed: self.as_listed,
             schema,
@@ -373,6 +392,7 @@ impl From<ToolEntry> for ToolEntryBuilder {
             ask: entry.ask,
             evidence: entry.evidence,
             plan: entry.plan,
+            tasks: entry.tasks,
             definition: entry.definition,
             as_listed: entry.as_listed,
             constraints: entry.constraints,

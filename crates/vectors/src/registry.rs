@@ -9,7 +9,7 @@ use countersign_keys::sealed::seal;
 use countersign_keys::{MacKey, SigningKey, TrustRoot};
 use countersign_registry::{
     ApprovalRule, ArgPlace, CapabilityRegistry, Constraint, LoadOptions, MemoryHighWater, NegotiationRequest,
-    RegistryDraft, ToolEntry,
+    RegistryDraft, TaskRule, ToolEntry,
 };
 use countersign_test_vectors::{Framed, hex, numbered};
 use serde_json::{Value, json};
@@ -119,6 +119,7 @@ fn recipes() -> Vec<(&'static str, Value)> {
         ),
         ("tool_entry_with_branches", entry("a tool whose approval has branches", tool, &branched())),
         ("tool_entry_with_approvers", entry("a tool that needs two approvals", tool, &approved_by_two())),
+        ("tool_entry_with_tasks", entry("a tool whose results may be promised", tool, &promised())),
     ]
 }
 
@@ -131,6 +132,15 @@ fn branched() -> ToolEntry {
     ToolEntry::builder(&tool, ImpactClass::Money, ApprovalRule::EachCall, json!({ "type": "object" }))
         .approval_unless(vec![small])
         .approval_unless(vec![none])
+        .build()
+        .unwrap()
+}
+
+/// A tool whose server may answer a call with a task.
+fn promised() -> ToolEntry {
+    let tool = ToolId::new("desk", "export").unwrap();
+    ToolEntry::builder(&tool, ImpactClass::Read, ApprovalRule::NotRequired, json!({ "type": "object" }))
+        .tasks(TaskRule::Allowed)
         .build()
         .unwrap()
 }

@@ -21,13 +21,13 @@ fn methods(methods: &[&str]) -> BTreeSet<Box<str>> {
 
 #[test]
 fn server_capabilities_are_narrowed_by_default() {
-    let narrowed = of_server(json(SERVER).value(), &methods(&[]));
+    let narrowed = of_server(json(SERVER).value(), &methods(&[]), false);
     assert_eq!(narrowed, r#"{"logging":{},"tools":{"listChanged":true}}"#);
 }
 
 #[test]
 fn allowed_methods_widen_the_server_capabilities() {
-    let allowed = |also: &[&str]| of_server(json(SERVER).value(), &methods(also));
+    let allowed = |also: &[&str]| of_server(json(SERVER).value(), &methods(also), false);
     let with = |more: &str| {
         let mut members = [r#""logging":{}"#, r#""tools":{"listChanged":true}"#, more];
         members.sort_unstable();
@@ -56,7 +56,7 @@ fn allowed_methods_widen_the_client_capabilities() {
 #[test]
 fn capabilities_that_are_no_object_are_none() {
     for text in ["null", "7", "[]", r#"{"tools":7}"#] {
-        let narrowed = of_server(json(text).value(), &methods(&[]));
+        let narrowed = of_server(json(text).value(), &methods(&[]), false);
         assert!(["{}", r#"{"tools":{}}"#].contains(&narrowed.as_str()), "{text}: {narrowed}");
     }
 }
@@ -76,7 +76,7 @@ fn known_members_of_capabilities_pass_no_other_values() {
     let server =
         format!(r#"{{"tools":{{"listChanged":{hidden}}},"tasks":{{"cancel":{hidden},"list":{{}}}}}}"#);
     assert_eq!(
-        of_server(json(&server).value(), &methods(&["tasks/cancel", "tasks/list"])),
+        of_server(json(&server).value(), &methods(&["tasks/cancel", "tasks/list"]), false),
         r#"{"tasks":{"cancel":{},"list":{}},"tools":{}}"#
     );
 }

@@ -23,4 +23,5 @@ mod proposals;
 mod reads;
 mod renewals;
 mod server_faults;
+mod tasks;
 mod waiting;
