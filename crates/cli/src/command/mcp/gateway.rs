@@ -11,7 +11,6 @@ use countersign_host::export::Exports;
 use countersign_host::interrupt::Interrupt;
 use countersign_host::notices::Notices;
 use countersign_host::random;
-use countersign_host::record::{OlderEntries, VerifiedLogs};
 use countersign_host::report::Reporter;
 use countersign_host::server_part::Servers;
 use countersign_host::session::{PreparedSession, SessionEnd};
@@ -23,6 +22,8 @@ use countersign_tool_gate::ToolGate;
 
 #[cfg(feature = "serve")]
 use countersign_host::plans::PlanPart;
+#[cfg(feature = "serve")]
+use countersign_host::record::OlderEntries;
 #[cfg(feature = "serve")]
 use countersign_host::time::now;
 #[cfg(feature = "serve")]
@@ -42,8 +43,6 @@ pub(super) struct GatewayHost {
     pub(super) exports: Exports,
     pub(super) notices: Notices,
     pub(super) reporter: Reporter,
-    /// Logs that an earlier session of this process has verified.
-    pub(super) verified: VerifiedLogs,
 }
 
 /// A server of a session. `None` could not be started, and holds up no other server.
@@ -141,19 +140,20 @@ impl GatewayHost {
 
 #[cfg(feature = "serve")]
 impl GatewayHost {
-    /// Opens a session for a caller over HTTP, and starts its servers.
+    /// Opens a session for a caller over HTTP, and starts its servers. `older` says who verifies the record's older entries.
     pub(super) fn open_over_http(
         &self,
         caller: McpCaller,
         plans: &PlanPart,
         sources: &[ServerSource],
         interrupt: &Interrupt,
+        older: OlderEntries,
     ) -> Result<OpenMcpGateway, HostError> {
         let McpCaller { session, agent, principal, .. } = caller;
         let mut config = self.config.config(session, plans)?;
         (config.agent, config.principal) = (agent, principal);
         if let Some(record) = &mut config.record {
-            record.older = OlderEntries::VerifiedOnce(self.verified.clone());
+            record.older = older;
         }
         let prepared = config.prepare(&self.reporter)?;
         let servers = start_servers(sources, interrupt, &self.reporter)?;

@@ -7,7 +7,6 @@ use countersign_core::SessionId;
 use countersign_host::export::Process;
 use countersign_host::interrupt::DRAIN;
 use countersign_host::random;
-use countersign_host::record::VerifiedLogs;
 use countersign_mcp::{GatewayEnd, GatewayError};
 
 use super::gateway::{EndedGateway, GatewayHost, start_servers};
@@ -54,8 +53,7 @@ impl McpRunArgs {
         let servers = start_servers(&sources, &interrupt, &reporter)?;
         exports.begin(prepared.registry())?;
         let kind = if self.session.is_some() { SessionKind::Named } else { SessionKind::Single };
-        let host =
-            GatewayHost { config, settings, exports, notices, reporter, verified: VerifiedLogs::default() };
+        let host = GatewayHost { config, settings, exports, notices, reporter };
         let mut gateway = host.open(prepared, kind, servers)?;
         if let Some(first) = first {
             gateway.start_plan(first)?;

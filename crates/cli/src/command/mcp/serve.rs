@@ -27,7 +27,7 @@ impl McpServe {
 
         use countersign_host::export::Process;
         use countersign_host::random;
-        use countersign_host::record::VerifiedLogs;
+        use countersign_host::record::{OlderEntries, VerifiedLogs};
         use countersign_http::McpService;
         use countersign_mcp::GatewaySettings;
         use serde_json::json;
@@ -58,16 +58,10 @@ impl McpServe {
         let interrupt = watch_signals()?;
         let agent = config.config(random::id("session")?, &plans)?.agent;
         let part = config.serve.clone();
-        let host = GatewayHost {
-            config,
-            settings,
-            exports,
-            notices,
-            reporter: reporter.clone(),
-            verified: VerifiedLogs::default(),
-        };
+        let host = GatewayHost { config, settings, exports, notices, reporter: reporter.clone() };
         let signals = interrupt.clone();
-        let open = move |caller| host.open_over_http(caller, &plans, &sources, &signals);
+        let older = OlderEntries::VerifiedOnce(VerifiedLogs::default());
+        let open = move |caller| host.open_over_http(caller, &plans, &sources, &signals, older.clone());
         let service = McpService::prepare(&part, self.listen, agent, most_bytes, Box::new(open), &reporter)?;
         let url = service.url();
         out.result(&json!({"ok": true, "url": url}), &format!("listens on {url}"))?;
