@@ -23,7 +23,7 @@ from remote import free_port
 HERE = Path(__file__).parent
 MODES = {"legacy": "2025-11-25", "auto": "2026-07-28", "2026-07-28": "2026-07-28"}
 FREE, ASKED = {"impact": "read", "approval": "not_required"}, {"impact": "money", "approval": "required"}
-RULES = {"echo": FREE, "pay": ASKED, "resources/read": FREE, "prompts/get/hi": FREE}
+RULES = {"echo": FREE, "pay": ASKED, "later": {**FREE, "tasks": "allowed"}, "resources/read": FREE, "prompts/get/hi": FREE}
 TEXT = "h\u00e9 \u4e16\u754c \U0001f600 \u202e \\ \n"
 
 
@@ -67,7 +67,7 @@ def refusal(result):
 
 def uses(what, one, folder):
     listed = sorted(tool["name"] for tool in one.ask("listTools")["tools"])
-    check(f"{what} lists", listed == ["echo", "pay"], listed)
+    check(f"{what} lists", listed == (["echo", "later", "pay"] if "Rust" in what else ["echo", "pay"]), listed)
     done = one.call("echo", TEXT)
     check(f"{what} calls", done.get("content") == [{"type": "text", "text": TEXT}] and not done.get("isError"), done)
     check(f"{what} is refused", refusal(one.call("fail", "x")) == "UNDISCLOSED_TOOL")
@@ -83,6 +83,20 @@ def uses(what, one, folder):
     check(f"{what} is refused another", read["error"]["code"] == 403 and read["error"]["data"]["code"] == "ARGS_SCHEMA", read)
     got = one.ask("getPrompt", {"name": "hi"})
     check(f"{what} gets a prompt", got.get("messages", [{}])[0].get("content", {}).get("text") == "hi", got)
+
+
+def uses_tasks(what, one):
+    """A call whose result the server promises, between peers of the stateless era."""
+    task = one.ask("callToolOnce", {"name": "later", "arguments": {"text": what}})
+    check(f"{what}: a call is answered with a task", task.get("resultType") == "task", task)
+    asked = {"taskId": task.get("taskId")}
+    state = one.ask("getTask", asked)
+    check(f"{what}: the task is under way", state.get("status") == "working", state)
+    state = one.ask("getTask", asked)
+    check(f"{what}: the task has the result", state.get("result", {}).get("content", [{}])[0].get("text") == what, state)
+    for other in (asked["taskId"], "task-99"):
+        gone = one.ask("getTask", {"taskId": other})
+        check(f"{what}: a task that has ended or is another's is unknown", gone["error"]["data"]["code"] == "TASK_UNKNOWN", gone)
 
 
 def uses_form(what, one):
@@ -126,6 +140,8 @@ def pair(folder, sdk, era, over_http):
             one = Client(sdk, mode, "--", COUNTERSIGN, "mcp", "run", "--config", config)
             check(f"{at}; {mode} client, stdio: speaks its era", one.version == version, one.version)
             uses(f"{at}; {mode} client, stdio", one, folder)
+            if sdk == "Rust" and era == "stateless" and mode != "legacy":
+                uses_tasks(f"{at}; {mode} client, stdio", one)
             check(f"{at}; {mode} client, stdio: ends", one.end() == 0)
         with served(folder) as own:
             for mode, version in MODES.items():

@@ -1,17 +1,18 @@
 //! A client and a server of the Rust SDK.
 //!
-//! `rmcp-peer server ERA [PORT]` has the tools `echo`, `pay` and `fail`, the resource `note://a` and the prompt `hi`. ERA is `both` or
-//! `stateless`. It serves standard input and output, or HTTP.
+//! `rmcp-peer server ERA [PORT]` has the tools `echo`, `pay`, `fail` and `later`, whose result is a task where the client takes one, the
+//! resource `note://a` and the prompt `hi`. ERA is `both` or `stateless`. It serves standard input and output, or HTTP.
 //!
 //! `rmcp-peer client MODE URL TOKEN` and `rmcp-peer client MODE -- COMMAND...` read requests from standard input, one JSON array of a
 //! method's name and its arguments a line, and write each result, or `{"error": ...}`, as a line. MODE is `legacy`, `auto` or a revision.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult, ListPromptsResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleClient, RoleServer, RunningService, ServiceError};
@@ -51,11 +52,13 @@ async fn main() {
 #[derive(Clone)]
 struct Server {
     is_stateless: bool,
+    /// The texts of the tasks, and how often each was asked for.
+    tasks: Arc<Mutex<BTreeMap<String, (String, u32)>>>,
 }
 
 impl Server {
     fn of(era: &str) -> Self {
-        Self { is_stateless: era == "stateless" }
+        Self { is_stateless: era == "stateless", tasks: Arc::default() }
     }
 }
 
@@ -74,7 +77,8 @@ fn read<T: DeserializeOwned>(json: Value) -> T {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(read(json!({ "tools": {}, "resources": {}, "prompts": {} })))
+        let extensions = json!({ "io.modelcontextprotocol/tasks": {} });
+        ServerConfig::new(read(json!({ "tools": {}, "resources": {}, "prompts": {}, "extensions": extensions })))
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -87,17 +91,40 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
-        let tools = ["echo", "pay", "fail"].map(|name| json!({ "name": name, "description": name, "inputSchema": schema }));
+        let tools = ["echo", "pay", "fail", "later"].map(|name| json!({ "name": name, "description": name, "inputSchema": schema }));
         Ok(read(json!({ "tools": tools })))
     }
 
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let text = request.arguments.and_then(|arguments| arguments.get("text").cloned());
+        let takes_tasks = json!(context.meta).to_string().contains("io.modelcontextprotocol/tasks");
+        if request.name == "later" && takes_tasks {
+            let mut tasks = self.tasks.lock().unwrap();
+            let id = format!("task-{}", tasks.len());
+            let text = text.and_then(|text| text.as_str().map(String::from)).unwrap_or_default();
+            tasks.insert(id.clone(), (text, 0));
+            let mut task = task(&id, "working");
+            task["resultType"] = json!("task");
+            return Ok(CallToolResponse::Task(read(task)));
+        }
         Ok(read::<CallToolResult>(json!({ "content": [{ "type": "text", "text": text }], "isError": request.name == "fail" })).into())
+    }
+
+    async fn get_task(&self, asked: GetTaskParams, _: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
+        let mut tasks = self.tasks.lock().unwrap();
+        let id = json!(asked)["taskId"].as_str().unwrap_or_default().to_owned();
+        let Some((text, polls)) = tasks.get_mut(&id) else { return Err(ErrorData::invalid_params("no such task", None)) };
+        *polls += 1;
+        if *polls < 2 {
+            return Ok(read(task(&id, "working")));
+        }
+        let mut task = task(&id, "completed");
+        task["result"] = json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" });
+        Ok(read(task))
     }
 
     async fn list_resources(
@@ -133,13 +160,21 @@ impl ServerHandler for Server {
     }
 }
 
+/// A task in this state, as the answer to `tasks/get` has it.
+fn task(id: &str, status: &str) -> Value {
+    let at = "2026-07-28T00:00:00Z";
+    json!({ "taskId": id, "status": status, "createdAt": at, "lastUpdatedAt": at, "ttlMs": null, "resultType": "complete" })
+}
+
 #[derive(Clone)]
 struct Client;
 
 impl ClientHandler for Client {
     fn get_info(&self) -> ClientConfig {
         let mut config = ClientConfig::default();
-        config.capabilities = read::<ClientCapabilities>(json!({ "elicitation": { "form": {} } }));
+        config.capabilities = read::<ClientCapabilities>(json!({
+            "elicitation": { "form": {} }, "extensions": { "io.modelcontextprotocol/tasks": {} },
+        }));
         config
     }
 
@@ -171,6 +206,12 @@ async fn run(client: RunningService<RoleClient, Client>) {
         say(&match asked.first().and_then(Value::as_str) {
             Some("listTools") => told(client.list_tools(None).await),
             Some("callTool") => told(client.call_tool(read(params)).await),
+            Some("callToolOnce") => match client.peer().call_tool_once(read(params)).await {
+                Ok(CallToolResponse::Task(task)) => json!(task),
+                Ok(_) => json!({ "error": { "message": "no task" } }),
+                Err(error) => told(Err::<(), _>(error)),
+            },
+            Some("getTask") => told(client.peer().get_task(read(params)).await),
             Some("readResource") => told(client.read_resource(read(params)).await),
             Some("getPrompt") => told(client.get_prompt(read(params)).await),
             _ => panic!("no such request: {line}"),
