@@ -383,7 +383,7 @@ async def crowds(folder):
                 while codes.total() < sessions:
                     codes[post(url, begin)[0]] += 1
 
-            crowd = [asyncio.create_task(asyncio.to_thread(abandon)) for _ in range(4)]
+            crowd = [asyncio.create_task(asyncio.to_thread(abandon)) for _ in range(6)]
             (beside, is_served) = await p99(one)
             check("http: a good client is served beside abandoned sessions", is_served)
             await asyncio.gather(*crowd)
