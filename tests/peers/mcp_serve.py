@@ -389,7 +389,7 @@ async def crowds(folder):
             await asyncio.gather(*crowd)
             (after, is_served), held = await p99(one), size(gateway.pid)
             check("http: a good client is served after them", is_served)
-            check("http: abandoned sessions are opened or refused", set(codes) <= {200, 503} and codes.total() >= sessions, codes)
+            check("http: abandoned sessions make room for one another", set(codes) == {200} and codes.total() >= sessions, codes)
             print(f"      {dict(codes)}; its p99: {alone:.1f} ms alone, {beside:.1f} ms beside them, {after:.1f} ms after them")
             print(f"      resident memory: {before} MiB before, {held} MiB after them")
             check("http: abandoned sessions take little memory", held - before < 64, (before, held))

@@ -189,9 +189,10 @@ impl McpEndpoint {
 
     /// Opens a session of the handshake era. Waits a moment for the end of the one that it replaces.
     async fn begin(self: &Arc<Self>, caller: Arc<Caller>) -> Result<(String, Arc<McpSession>), Problem> {
-        self.sessions.make_room(&caller);
+        let _asked = self.sessions.ask(&caller);
         let mut looks = 0..ROOM_LOOKS;
         loop {
+            self.sessions.make_room(&caller);
             let (endpoint, caller) = (Arc::clone(self), Arc::clone(&caller));
             let open = move || endpoint.sessions.begin(&caller, &endpoint.agent, &endpoint.reporter);
             match self.slots.run(open).await {

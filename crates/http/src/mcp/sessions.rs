@@ -33,6 +33,8 @@ pub(crate) struct McpSessions {
     idle: Duration,
     table: Mutex<SessionTable>,
     running: Arc<RunningGateways>,
+    /// Sessions of the handshake era that are to be opened, by owner.
+    asked: Mutex<BTreeMap<Owner, usize>>,
     pub(crate) tools: Arc<ToolHeaders>,
 }
 
@@ -49,6 +51,24 @@ struct SessionTable {
 struct RunningGateways {
     count: Mutex<BTreeMap<Owner, usize>>,
     ended: Condvar,
+}
+
+/// A session that is to be opened.
+pub(crate) struct AskedSession<'s> {
+    sessions: &'s McpSessions,
+    owner: Owner,
+}
+
+impl Drop for AskedSession<'_> {
+    fn drop(&mut self) {
+        let mut asked = self.sessions.asked.lock();
+        if let Some(own) = asked.get_mut(&self.owner) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                asked.remove(&self.owner);
+            }
+        }
+    }
 }
 
 /// One gateway that runs.
@@ -71,6 +91,7 @@ impl McpSessions {
             idle,
             table: Mutex::default(),
             running: Arc::default(),
+            asked: Mutex::default(),
             tools: Arc::default(),
         }
     }
@@ -209,15 +230,30 @@ impl McpSessions {
         })
     }
 
-    /// Ends the caller's least recently used idle session if the caller has its share. There is room for another one once
-    /// its gateway has ended.
+    /// Counts a session of the caller's that is to be opened, until the result is dropped.
+    pub(crate) fn ask(&self, caller: &Caller) -> AskedSession<'_> {
+        let owner = caller.owner();
+        let mut asked = self.asked.lock();
+        let own = asked.entry(owner.clone()).or_default();
+        *own = own.saturating_add(1);
+        AskedSession { sessions: self, owner }
+    }
+
+    /// Ends the caller's least recently used idle session if its sessions and those that are to be opened are above its share.
+    /// There is room for another one once the gateway has ended.
     pub(crate) fn make_room(&self, caller: &Caller) {
-        if self.running.of(&caller.owner()) < self.share() {
+        let owner = caller.owner();
+        let asked = self.asked.lock().get(&owner).copied().unwrap_or_default();
+        let mut table = self.table.lock();
+        // why: a place is locked while its session is opened, and that takes the table's lock.
+        let is_taken = |place: &Arc<Mutex<_>>| place.try_lock().is_none_or(|place| Option::is_some(&place));
+        let stateless = table.stateless.get(&owner).is_some_and(is_taken);
+        let own = || table.handshake.iter().filter(|(_, it)| it.owner == owner);
+        if own().count().saturating_add(usize::from(stateless)).saturating_add(asked) <= self.share() {
             return;
         }
-        let mut table = self.table.lock();
-        let own = table.handshake.iter().filter(|(_, it)| it.owner == caller.owner() && it.is_idle());
-        if let Some(oldest) = own.max_by_key(|(_, it)| it.unused()).map(|(id, _)| id.clone())
+        let idle = own().filter(|(_, it)| it.is_idle());
+        if let Some(oldest) = idle.max_by_key(|(_, it)| it.unused()).map(|(id, _)| id.clone())
             && let Some(session) = table.handshake.remove(&oldest)
         {
             session.end();
@@ -240,11 +276,6 @@ impl RunningGateways {
         let own = count.entry(owner.clone()).or_default();
         *own = own.saturating_add(1);
         Some(RunningGateway { running: Arc::clone(this), owner: owner.clone() })
-    }
-
-    /// Number of the owner's gateways.
-    fn of(&self, owner: &Owner) -> usize {
-        self.count.lock().get(owner).copied().unwrap_or_default()
     }
 
     /// Waits until no gateway runs.
