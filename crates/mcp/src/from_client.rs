@@ -139,9 +139,13 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     if let Some(task) = TaskMethod::of(method).filter(|_| link.may_promise()) {
         return about_task(link, message, id, task, params);
     }
-    let asked = match era_2025::client_request(method, &link.client_methods()) {
+    let listed = || ReadList::of(method).filter(|list| list.read().is_listed(link.reads()));
+    let asked = match era_2025::client_request(method, &link.settings.client_methods) {
         ClientRequest::Call => return call(link, message, id, params),
-        ClientRequest::Refuse => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
+        ClientRequest::Refuse => match listed() {
+            Some(list) => RequestPurpose::ListReads(list),
+            None => return refuse(link, Some(id), Some(method), Fault::NotAllowed),
+        },
         ClientRequest::ListTools => {
             RequestPurpose::ListTools { epoch: link.listing.epoch(), page: era_2025::page_of(params) }
         }
@@ -156,12 +160,7 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
             }
             None => return refuse(link, Some(id), Some(method), Fault::AlreadyInitialized),
         },
-        ClientRequest::Pass => {
-            match ReadList::of(method).filter(|list| list.read().is_listed(link.reads())) {
-                Some(list) => RequestPurpose::ListReads(list),
-                None => RequestPurpose::Other,
-            }
-        }
+        ClientRequest::Pass => listed().map_or(RequestPurpose::Other, RequestPurpose::ListReads),
     };
     note_strange(link, method, params);
     pass_on(link, message, id, method, asked);

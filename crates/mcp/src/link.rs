@@ -265,20 +265,17 @@ impl Link {
     /// Returns whether a server may answer a call of some tool of the session with a task: of the stateless era, alone behind the
     /// gateway.
     pub(crate) fn may_promise(&self) -> bool {
-        let view = self.gate.registry().view();
-        let contract = self.gate.contract();
-        let allows = |tool: &ToolId| {
-            contract.disclosed(&view, tool).is_some_and(|rules| rules.entry().tasks().is_allowed())
-        };
-        self.speaks_tasks() && contract.tools().iter().any(allows)
+        self.speaks_tasks() && self.gate.contract().tools().iter().any(|tool| self.may_promise_for(tool))
     }
 
     /// Returns whether the server may answer a call of this tool with a task.
     pub(crate) fn may_promise_for(&self, tool: &ToolId) -> bool {
+        if !self.speaks_tasks() {
+            return false;
+        }
         let view = self.gate.registry().view();
         let contract = self.gate.contract();
-        let rules = contract.disclosed(&view, tool).filter(|_| self.speaks_tasks());
-        rules.is_some_and(|rules| rules.entry().tasks().is_allowed())
+        contract.disclosed(&view, tool).is_some_and(|rules| rules.entry().tasks().is_allowed())
     }
 
     fn speaks_tasks(&self) -> bool {

@@ -66,7 +66,7 @@ impl ReadMethod {
         }
     }
 
-    /// The members of its params, and whether each is an object.
+    /// The members of its params, and their kinds.
     const fn members(self) -> &'static [(&'static str, Kind)] {
         match self {
             Self::Resource => &[("uri", Kind::String)],
