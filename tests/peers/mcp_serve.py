@@ -9,6 +9,7 @@ COUNTERSIGN is the binary; NODE_MODULES holds @modelcontextprotocol/server-every
 
 import asyncio
 import collections
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -17,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from http.client import HTTPConnection
 from pathlib import Path
@@ -335,6 +337,22 @@ async def streams(folder):
     check("http: no server is left", children and not left, (children, left))
 
 
+def abandon(url, sessions):
+    """Opens sessions from six threads, and ends none. Returns the statuses of the answers, counted."""
+    codes, begin = collections.Counter(), {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+
+    def opens():
+        while codes.total() < sessions:
+            codes[post(url, begin)[0]] += 1
+
+    threads = [threading.Thread(target=opens) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return codes
+
+
 async def crowds(folder):
     """A caller with slow connections and abandoned sessions, beside one that behaves."""
     sessions = int((sys.argv[3:4] or ["500"])[0])
@@ -377,16 +395,12 @@ async def crowds(folder):
             for _, writer in slow:
                 writer.close()
 
-            codes, begin = collections.Counter(), {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
-
-            def abandon():
-                while codes.total() < sessions:
-                    codes[post(url, begin)[0]] += 1
-
-            crowd = [asyncio.create_task(asyncio.to_thread(abandon)) for _ in range(6)]
-            (beside, is_served) = await p99(one)
-            check("http: a good client is served beside abandoned sessions", is_served)
-            await asyncio.gather(*crowd)
+            # In a process of its own: the good client's times are not to include its work.
+            with concurrent.futures.ProcessPoolExecutor(1) as pool:
+                crowd = asyncio.get_running_loop().run_in_executor(pool, abandon, url, sessions)
+                (beside, is_served) = await p99(one)
+                check("http: a good client is served beside abandoned sessions", is_served)
+                codes = await crowd
             (after, is_served), held = await p99(one), size(gateway.pid)
             check("http: a good client is served after them", is_served)
             check("http: abandoned sessions make room for one another", set(codes) == {200} and codes.total() >= sessions, codes)
