@@ -88,9 +88,9 @@ impl Client {
         Self { to: lines, from: receiver, wait, interrupt, next_id: 1, tools_changed: false, metadata: None }
     }
 
-    /// Initializes the session and returns the server's answer. The client declares no capability. A server of the stateless era
-    /// is discovered instead, and its answer is returned in the form of `initialize`: `era` says whether it is asked only so, never
-    /// so, or if it refuses `initialize`.
+    /// Initializes the session and returns the server's answer. The client declares no capability. A server of the stateless era is
+    /// discovered, and its answer has the form of that to `initialize`: with [`EraName::Stateless`] at once, with [`EraName::Auto`]
+    /// once it has refused `initialize`, and with [`EraName::Handshake`] never.
     ///
     /// # Errors
     /// `SERVER_ENDED`, `SERVER_TIMEOUT`, `SERVER_ANSWER`, `INTERRUPTED`.
