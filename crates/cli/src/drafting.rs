@@ -40,6 +40,12 @@ pub(crate) fn tier_of(name: &str, listed: &ListedTool) -> ToolTier {
     }))
 }
 
+/// Reports an entry that a registry cannot contain. `kind` stands before its name.
+fn left_out(kind: &str, name: Option<&str>, failure: &Failure) {
+    let name = one_line(name.unwrap_or("?"));
+    note(&format!("warning {}: {kind}`{name}` is left out: {}", failure.code(), failure.line()));
+}
+
 impl Drafting {
     /// Lists the server's tools, ends it, and returns the draft. Tools that a registry cannot contain are reported.
     pub(crate) fn draft_of(
@@ -62,13 +68,7 @@ impl Drafting {
             match self.entry(tool) {
                 Ok(entry) => tools.push(entry),
                 Err(failure) => {
-                    let name = tool.get("name").and_then(ValueRef::as_str).unwrap_or("?");
-                    note(&format!(
-                        "warning {}: tool `{}` is left out: {}",
-                        failure.code(),
-                        one_line(name),
-                        failure.line()
-                    ));
+                    left_out("tool ", tool.get("name").and_then(ValueRef::as_str), &failure);
                 }
             }
         }
@@ -122,16 +122,7 @@ impl Drafting {
             let draft = self.draft(std::slice::from_ref(&entry), None).to_string();
             match RegistryDraft::from_json(draft.as_bytes()) {
                 Ok(_) => kept.push(entry),
-                Err(error) => {
-                    let failure = Failure::from(error);
-                    let name = entry.get("name").and_then(Value::as_str).unwrap_or("?");
-                    note(&format!(
-                        "warning {}: `{}` is left out: {}",
-                        failure.code(),
-                        one_line(name),
-                        failure.line()
-                    ));
-                }
+                Err(error) => left_out("", entry.get("name").and_then(Value::as_str), &Failure::from(error)),
             }
         }
         kept

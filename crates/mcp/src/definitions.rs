@@ -8,9 +8,10 @@ use countersign_registry::{ServerEntry, ToolRules, definition_digest, is_read_na
 
 use crate::era_2025::{self, Page};
 use crate::fault::Fault;
-use crate::link::{Link, RequestPurpose};
+use crate::link::Link;
 use crate::listing::{Deadline, PageAnswer};
 use crate::proposing::{self, is_own_tool};
+use crate::request_purpose::RequestPurpose;
 use crate::session_end::look_at_session;
 use crate::submission;
 
@@ -69,7 +70,7 @@ pub(crate) fn review_page(link: &Link, result: ValueRef<'_>, epoch: u64, page: P
         }
     }
     let view = link.gate.registry().view();
-    let is_alive = link.clock.now().is_ok_and(|now| link.gate.contract().check(&view, now).is_ok());
+    let is_alive = link.is_session_alive();
     let (mut kept, mut names, mut announced, mut tools) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for id in order {
         let name = id.name().clone();

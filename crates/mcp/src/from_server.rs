@@ -14,13 +14,14 @@ use crate::glean::{Gleaned, glean};
 use crate::handshake::HandshakeAttempt;
 use crate::input_rounds::with_state;
 use crate::line::{LineReader, PeerLine, PeerLines};
-use crate::link::{Link, RequestPurpose};
+use crate::link::Link;
 use crate::listing::PageAnswer;
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::plans::finish_if_over;
 use crate::proposing::announce_member;
 use crate::reads::ReadList;
+use crate::request_purpose::RequestPurpose;
 use crate::requests::Request;
 use crate::session_end::look_at_session;
 use crate::table::{Answered, Cancel};
@@ -372,8 +373,7 @@ fn pass_reads(
     result: ValueRef<'_>,
 ) {
     look_at_session(link);
-    let view = link.gate.registry().view();
-    let is_alive = link.clock.now().is_ok_and(|now| link.gate.contract().check(&view, now).is_ok());
+    let is_alive = link.is_session_alive();
     let kept = list.review(link.reads(), result).map(|kept| if is_alive { kept } else { Vec::new() });
     let Some(kept) = kept else {
         link.record(Direction::ToClient, None, Fault::ServerAnswer);

@@ -179,11 +179,7 @@ impl InputRounds {
     /// Returns whether the server may make these requests for input in answer to a request of the client.
     pub(crate) fn may_make(&self, id: &RpcId, requests: ValueRef<'_>) -> bool {
         let kept = self.kept.lock();
-        let may_ask = |capabilities: &str| {
-            requests.kind() == Kind::Object
-                && requests.members().all(|(_, asked)| self.may_ask(asked, capabilities))
-        };
-        kept.asked.get(id).is_some_and(|request| may_ask(&request.capabilities))
+        kept.asked.get(id).is_some_and(|request| self.may_ask_all(requests, &request.capabilities))
     }
 
     /// Takes the client's answer to the gateway's own question, with which it sent this request.
@@ -204,14 +200,7 @@ impl InputRounds {
         let request = kept.asked.get_mut(id)?;
         request.was_asked = true;
         let asked = AskedFor::Approval(question.clone(), request.input.take());
-        let (method, params) = (request.method.clone(), request.params);
-        kept.open(OpenRound {
-            method,
-            params,
-            asked,
-            expires: now.saturating_add(self.lifetime),
-            is_used: false,
-        })
+        kept.open(id, asked, now.saturating_add(self.lifetime))
     }
 
     /// Returns what the server gets with a request, which is about to be sent.
@@ -242,20 +231,17 @@ impl InputRounds {
             None => None,
         };
         let requests = result.get(INPUT_REQUESTS);
-        let may_ask = |(_, asked): (&str, ValueRef<'_>)| self.may_ask(asked, &request.capabilities);
-        if requests.is_none() && state.is_none()
-            || requests.is_some_and(|it| it.kind() != Kind::Object || !it.members().all(may_ask))
-        {
+        let may_ask = requests.is_none_or(|it| self.may_ask_all(it, &request.capabilities));
+        if requests.is_none() && state.is_none() || !may_ask {
             return None;
         }
-        let (method, params) = (request.method.clone(), request.params);
-        kept.open(OpenRound {
-            method,
-            params,
-            asked: AskedFor::Server(state.map(ValueRef::canonical_text)),
-            expires: now.saturating_add(self.lifetime),
-            is_used: false,
-        })
+        let asked = AskedFor::Server(state.map(ValueRef::canonical_text));
+        kept.open(id, asked, now.saturating_add(self.lifetime))
+    }
+
+    fn may_ask_all(&self, requests: ValueRef<'_>, capabilities: &str) -> bool {
+        requests.kind() == Kind::Object
+            && requests.members().all(|(_, asked)| self.may_ask(asked, capabilities))
     }
 
     /// Returns whether the operator allows the method, and the client declared it.
@@ -275,8 +261,11 @@ impl InputRounds {
 }
 
 impl KeptRounds {
-    /// Keeps a round. Returns the client's state for it.
-    fn open(&mut self, round: OpenRound) -> Option<String> {
+    /// Keeps a round of a request. Returns the client's state for it.
+    fn open(&mut self, id: &RpcId, asked: AskedFor, expires: Timestamp) -> Option<String> {
+        let request = self.asked.get(id)?;
+        let (method, params) = (request.method.clone(), request.params);
+        let round = OpenRound { method, params, asked, expires, is_used: false };
         let handle = format!("{:016x}{:016x}", getrandom::u64().ok()?, getrandom::u64().ok()?);
         if self.open.len() >= MAX_KEPT {
             let oldest = self.open.iter().min_by_key(|(_, round)| round.expires).map(|(it, _)| it.clone());

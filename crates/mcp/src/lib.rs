@@ -51,6 +51,7 @@ mod questions;
 mod queue;
 mod reads;
 mod recording;
+mod request_purpose;
 mod requests;
 mod results;
 mod session_end;

@@ -6,16 +6,15 @@ use std::time::Duration;
 use countersign_approval_token::{PendingApprovals, PendingError};
 use countersign_audit_log::{AuditSink, Direction, Record, RefusedRow, UnrecordedAnswer};
 use countersign_core::{CallId, Clock, Timestamp, ToolId, ToolName};
-use countersign_tool_gate::{CallApprovals, InFlight, Refusals, RejectionCode, ToolGate};
+use countersign_tool_gate::{CallApprovals, Refusals, RejectionCode, ToolGate};
 use parking_lot::{Condvar, Mutex};
 
 use crate::compose::Object;
-use crate::edited::EditNotice;
-use crate::era_2025::{self, Page};
+use crate::era_2025;
 use crate::error::CallIdError;
 use crate::fault::Fault;
 use crate::forms::{ClientForms, OpenForms};
-use crate::handshake::{Handshake, HandshakeAttempt};
+use crate::handshake::Handshake;
 use crate::held_call::HeldCall;
 use crate::input_rounds::InputRounds;
 use crate::listing::{Listing, PageAnswer};
@@ -27,12 +26,13 @@ use crate::notice::{ContractNews, GatewayNotice, Notice, QuestionNotice, Renewal
 use crate::output::PeerOutput;
 use crate::proposed::ProposedCalls;
 use crate::queue::Queue;
-use crate::reads::{ReadList, ReadScope, client_methods};
+use crate::reads::{ReadScope, client_methods};
+use crate::request_purpose::RequestPurpose;
 use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::{Era, GatewaySettings};
 use crate::submission::LastStep;
 use crate::table::Table;
-use crate::tasks::{TaskMethod, Tasks};
+use crate::tasks::Tasks;
 use crate::waiting::WaitingCalls;
 
 /// Maximum number of refusals that wait to be recorded. A further message is counted in the sum; a further refused call makes
@@ -88,44 +88,6 @@ pub(crate) struct Link {
     pub(crate) modern_server: ModernServer,
     life: Mutex<EndProgress>,
     lived: Condvar,
-}
-
-/// Purpose of an outstanding request.
-#[derive(Debug)]
-pub(crate) enum RequestPurpose {
-    /// A call that the gate has yet to decide.
-    Held,
-    /// A call that the server runs, with the notice that a person edited it.
-    Call(InFlight, Option<EditNotice>),
-    /// A call whose result the server may promise.
-    CallOrTask(InFlight, Option<EditNotice>),
-    /// A request about a task.
-    Task(TaskMethod, String),
-    ListTools {
-        epoch: u64,
-        page: Page,
-    },
-    /// A list of resources, templates or prompts, of which the client sees those that it can read.
-    ListReads(ReadList),
-    Initialize(HandshakeAttempt),
-    /// The question for the stateless era, in place of the client's `initialize`, and the line with which the server refused
-    /// that, if it got it.
-    Discover(HandshakeAttempt, Option<Vec<u8>>),
-    /// The gateway's own request for the notifications of a server of the stateless era.
-    Listen,
-    Other,
-    /// The gateway's own request for tools.
-    Own {
-        serial: u64,
-        epoch: u64,
-    },
-}
-
-impl RequestPurpose {
-    /// Returns whether the client may cancel the request: only its own, and never `initialize` (MCP 2025-11-25, *Cancellation*).
-    pub(crate) const fn may_be_cancelled(&self) -> bool {
-        !matches!(self, Self::Own { .. } | Self::Listen | Self::Initialize(_) | Self::Discover(..))
-    }
 }
 
 /// A refusal that waits to be recorded.
@@ -250,6 +212,12 @@ impl Link {
             life: Mutex::default(),
             lived: Condvar::new(),
         }
+    }
+
+    /// Returns whether the session's contract is in force: neither expired nor revoked.
+    pub(crate) fn is_session_alive(&self) -> bool {
+        let view = self.gate.registry().view();
+        self.clock.now().is_ok_and(|now| self.gate.contract().check(&view, now).is_ok())
     }
 
     /// The scope of this server's reads.
