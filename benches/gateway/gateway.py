@@ -19,27 +19,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from shared import ORIGIN, fastmcp, figure, prepare
+
 HERE = Path(__file__).resolve().parent
-FASTMCP = "fastmcp==4.1.0"
-ORIGIN = "ratios.example/log"
-CONFIG = """
-[registry]
-file = "registry.json"
-trust_root = "root.json"
-state = "registry.state"
-[session]
-agent = "bot"
-principal = "ada@example.com"
-ttl = "1h"
-[record]
-folder = "log"
-key_file = "log.key"
-origin = "ratios.example/log"
-state = "record.state"
-durability = "{durability}"
-[server]
-name = "s"
-"""
 # What a configuration says about signals. With a store, a start continues from the state that the one before it kept.
 SIGNALS = {
     "": "",
@@ -121,45 +103,10 @@ class Disk:
         return statistics.median(times) / 1e3
 
 
-def countersign(folder, *args):
-    done = subprocess.run([BINARY, *args], cwd=folder, capture_output=True, text=True, timeout=120)
-    if done.returncode != 0:
-        raise SystemExit(f"countersign {' '.join(args)}: exit {done.returncode}: {done.stderr}")
-    return done.stdout
-
-
-def prepare(folder, server, durability, signals=""):
+def gateway(folder, server, durability, signals=""):
     """Writes keys, a registry and a configuration; returns the gateway's command."""
-    folder.mkdir()
-    (folder / "gateway.toml").write_text(CONFIG.format(durability=durability) + SIGNALS[signals])
-    countersign(folder, "keys", "generate", "--kind", "ed25519", "--out", "op.key", "--public-out", "op.pub")
-    countersign(folder, "keys", "generate", "--kind", "log", "--origin", ORIGIN, "--out", "log.key")
-    countersign(folder, "keys", "trust", "--threshold", "1", "--out", "root.json", "op.pub")
-    draft = json.loads(countersign(folder, "mcp", "inspect", "--name", "s", "--", server))
-    for tool in draft["tools"]:
-        tool.update(impact="read", approval="not_required", ask="not_required")
-    tools = [{"server": "s", "name": tool["name"]} for tool in draft["tools"]]
-    draft["agents"] = [{"agent": "bot", "version": 1, "registered_by": "operator", "tools": tools,
-                        "output_tags": [], "max_session": "1h"}]
-    (folder / "draft.json").write_text(json.dumps(draft))
-    countersign(folder, "registry", "sign", "draft.json", "--key", "op.key", "--ttl", "1d", "--out", "registry.json")
+    prepare(BINARY, folder, durability, SIGNALS[signals], ["--name", "s", "--", server])
     return [BINARY, "mcp", "run", "--config", "gateway.toml", "--", server]
-
-
-def peer(work):
-    """The Python of a virtual environment with fastmcp, and the script of a proxy."""
-    venv = BINARY.parents[1] / "ratios-venv"
-    python = venv / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", FASTMCP], check=True)
-    (work / "proxy.py").write_text(PROXY)
-    return [python, work / "proxy.py"]
-
-
-def figure(values):
-    quarters = statistics.quantiles(values, n=4)
-    return statistics.median(values), quarters[2] - quarters[0]
 
 
 def row(name, values, unit, goal, aim=None, note=""):
@@ -171,7 +118,7 @@ def row(name, values, unit, goal, aim=None, note=""):
 def million(work, server, signals):
     """Milliseconds until the first answer over a log of a million entries."""
     folder = work / f"million-{len(signals)}"
-    command = prepare(folder, server, "system", signals)
+    command = gateway(folder, server, "system", signals)
     subprocess.run([BINARY.with_name("ratios-fill"), folder, ORIGIN, "1000000"], check=True)
     Subject(command, folder).end()  # the first start reads every entry and saves the state
     times = []
@@ -189,10 +136,10 @@ def measure(work):
     subjects = {"direct": Subject([server]), "relay": Subject([work / "relay", server])}
     for durability in ("system", "group"):
         folder = work / durability
-        subjects[durability] = Subject(prepare(folder, server, durability), folder)
+        subjects[durability] = Subject(gateway(folder, server, durability), folder)
     subjects["disk"] = Disk(work)
     if not ARGUMENTS.no_peer:
-        subjects["fastmcp"] = Subject([*peer(work), server], calls=10)
+        subjects["fastmcp"] = Subject([*fastmcp(BINARY, work, PROXY), server], calls=10)
     for subject in subjects.values():
         subject.round()
     gc.disable()

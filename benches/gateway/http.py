@@ -19,26 +19,11 @@ import tempfile
 import time
 from pathlib import Path
 
-FASTMCP = "fastmcp==4.1.0"
+from shared import fastmcp, figure, prepare
+
 TOKEN = "0123456789abcdef0123456789abcdef"
-CONFIG = """
-[registry]
-file = "registry.json"
-trust_root = "root.json"
-state = "registry.state"
-[session]
-agent = "bot"
-principal = "ada@example.com"
-ttl = "1h"
-[record]
-folder = "log"
-key_file = "log.key"
-origin = "ratios.example/log"
-state = "record.state"
-durability = "{durability}"
-[server]
-name = "s"
-url = "http://127.0.0.1:{port}/mcp"
+# The rest of the table `[server]`, and the endpoint.
+ENDS = """url = "http://127.0.0.1:{port}/mcp"
 era = "stateless"
 [server.remote]
 addresses = ["127.0.0.1/32"]
@@ -101,13 +86,6 @@ def is_whole(answer):
     return bool(end) and (len(body) >= int(length[1]) if length else body.endswith(b"0\r\n\r\n"))
 
 
-def countersign(folder, *args):
-    done = subprocess.run([BINARY, *args], cwd=folder, capture_output=True, text=True, timeout=120)
-    if done.returncode != 0:
-        raise SystemExit(f"countersign {' '.join(args)}: exit {done.returncode}: {done.stderr}")
-    return done.stdout
-
-
 def started(command, folder=None):
     """Starts a process that prints its port. Returns the port."""
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -117,33 +95,18 @@ def started(command, folder=None):
 
 def gateway(folder, port, durability):
     """Writes keys, a registry and a configuration, and starts the gateway. Returns its port."""
-    folder.mkdir()
-    (folder / "gateway.toml").write_text(CONFIG.format(durability=durability, port=port))
+    prepare(BINARY, folder, durability, ENDS.format(port=port), ["--config", "gateway.toml"])
     (folder / "serve.tokens").write_text(f'[[token]]\ntoken = "{TOKEN}"\nname = "ada"\nmay = ["check"]\n')
     (folder / "serve.tokens").chmod(0o600)
-    countersign(folder, "keys", "generate", "--kind", "ed25519", "--out", "op.key", "--public-out", "op.pub")
-    countersign(folder, "keys", "generate", "--kind", "log", "--origin", "ratios.example/log", "--out", "log.key")
-    countersign(folder, "keys", "trust", "--threshold", "1", "--out", "root.json", "op.pub")
-    draft = json.loads(countersign(folder, "mcp", "inspect", "--config", "gateway.toml"))
-    for tool in draft["tools"]:
-        tool.update(impact="read", approval="not_required")
-    (folder / "draft.json").write_text(json.dumps(draft))
-    countersign(folder, "registry", "sign", "draft.json", "--key", "op.key", "--ttl", "1d", "--out", "registry.json")
     return started([BINARY, "mcp", "serve", "--config", "gateway.toml"], folder)
 
 
-def fastmcp(work, port):
+def peer(work, port):
     """Starts a proxy in a virtual environment with fastmcp. Returns its port."""
-    venv = BINARY.parents[1] / "ratios-venv"
-    python = venv / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", FASTMCP], check=True)
-    (work / "proxy.py").write_text(PROXY)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         own = free.getsockname()[1]
-    PROCESSES.append(subprocess.Popen([python, work / "proxy.py", f"http://127.0.0.1:{port}/mcp", str(own)],
+    PROCESSES.append(subprocess.Popen([*fastmcp(BINARY, work, PROXY), f"http://127.0.0.1:{port}/mcp", str(own)],
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     for _ in range(300):
         try:
@@ -154,9 +117,9 @@ def fastmcp(work, port):
     raise SystemExit("the peer did not start")
 
 
-def row(name, values, goal=None, note=""):
-    quarters = statistics.quantiles(values, n=4)
-    return {"row": name, "goal": goal, "figure": statistics.median(values), "spread": quarters[2] - quarters[0], "unit": "x", "note": note}
+def row(name, values, note=""):
+    median, spread = figure(values)
+    return {"row": name, "figure": median, "spread": spread, "unit": "x", "note": note}
 
 
 def measure(work):
@@ -166,7 +129,7 @@ def measure(work):
     for durability in ("system", "group"):
         subjects[durability] = Subject(gateway(work / durability, server, durability))
     if not ARGUMENTS.no_peer:
-        subjects["fastmcp"] = Subject(fastmcp(work, server), calls=20)
+        subjects["fastmcp"] = Subject(peer(work, server), calls=20)
     for subject in subjects.values():
         subject.round()
     gc.disable()
