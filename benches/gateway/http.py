@@ -14,7 +14,6 @@ import re
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -32,7 +31,6 @@ token_file = "serve.tokens"
 listen = "127.0.0.1:0"
 """
 PROXY = """
-import sys
 from fastmcp.server import create_proxy
 create_proxy(sys.argv[1], name="peer").run(transport="http", port=int(sys.argv[2]), show_banner=False, log_level="ERROR")
 """
