@@ -105,12 +105,16 @@ fn an_id_in_use_is_refused_once() {
         let mut web = server("web", &["read"]);
         Box::new(move |asked| if asked["method"] == "tools/call" { Vec::new() } else { web(asked) })
     });
-    let call =
-        |name: &str| json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": { "name": name } });
-    hall.send(&call("web__read"));
+    let call = |id: u8, name: &str| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } })
+    };
+    hall.send(&call(5, "web__read"));
     hall.server_got(1);
     let wire = hall.server_got(1);
-    hall.send(&call("files__read"));
+    hall.send(&call(5, "files__read"));
+    // A later call that arrived shows that the one before it was read.
+    hall.send(&call(6, "web__read"));
+    hall.server_got(1);
     hall.serve(1, &json!({ "jsonrpc": "2.0", "id": wire["id"], "result": { "content": [] } }));
     assert_eq!(hall.client_got()["result"]["content"], json!([]));
     let refused = hall.client_got();
