@@ -105,9 +105,7 @@ fn an_id_in_use_is_refused_once() {
         let mut web = server("web", &["read"]);
         Box::new(move |asked| if asked["method"] == "tools/call" { Vec::new() } else { web(asked) })
     });
-    let call = |id: u8, name: &str| {
-        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } })
-    };
+    let call = |id: u8, name: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } });
     hall.send(&call(5, "web__read"));
     hall.server_got(1);
     let wire = hall.server_got(1);
