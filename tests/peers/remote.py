@@ -110,7 +110,7 @@ async def over_stdio(folder, url, log, era):
     check(f"{era}: no request has a token of a client", {one.get("authorization") for one in requests(log)} == {"Bearer fixed"})
 
 
-async def over_http(folder, uses):
+async def over_http(folder, uses, **options):
     """Serves the configuration, and has a client of each mode use it."""
     tokens = "".join(f'[[token]]\ntoken = "{token}"\nname = "{name}"\nmay = ["check"]\n' for name, token in TOKENS.items())
     (folder / "serve.tokens").write_text(tokens)
@@ -121,7 +121,7 @@ async def over_http(folder, uses):
     try:
         own = re.search(r"http://\S+", gateway.stdout.readline()).group()
         for mode, version in MODES:
-            async with client(own, mode) as one:
+            async with client(own, mode, **options) as one:
                 check(f"http {mode} connects", one.protocol_version == version, one.protocol_version)
                 await uses(f"http {mode}", one, folder)
     finally:

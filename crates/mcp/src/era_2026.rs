@@ -163,11 +163,10 @@ pub(crate) fn client_info<'a>(params: Option<ValueRef<'a>>) -> Option<ValueRef<'
     (has_text("name") && has_text("version")).then_some(info)
 }
 
-/// Builds the gateway's own `initialize`. The client has no capabilities in it: a server's requests cannot reach a client of
-/// this era.
-pub(crate) fn initialize_line(id: &RpcId, client: &str) -> String {
+/// Builds the gateway's own `initialize`, with the client's name and capabilities as JSON.
+pub(crate) fn initialize_line(id: &RpcId, client: &str, capabilities: &str) -> String {
     let params = Object::new()
-        .raw("capabilities", "{}")
+        .raw("capabilities", capabilities)
         .raw("clientInfo", client)
         .string("protocolVersion", VERSIONS.first().copied().unwrap_or_default());
     request_line(id, INITIALIZE, params)

@@ -49,6 +49,8 @@ pub(crate) enum Fault {
     InputOfAnother,
     InputUsed,
     InputExpired,
+    /// The client answered a request for input with an error.
+    InputRefused,
     /// The task of a request is not one of this session's, or has ended.
     TaskUnknown,
     /// The server promised the result of a call.
@@ -128,6 +130,7 @@ impl Fault {
         Self::InputOfAnother,
         Self::InputUsed,
         Self::InputExpired,
+        Self::InputRefused,
         Self::TaskUnknown,
         Self::TaskPending,
         Self::ServerNotReading,
@@ -240,6 +243,11 @@ impl Fault {
             }
             Self::InputUsed => ("INPUT_STATE_USED", INVALID_PARAMS, "the state was used already"),
             Self::InputExpired => ("INPUT_STATE_EXPIRED", INVALID_PARAMS, "the state has expired"),
+            Self::InputRefused => (
+                "INPUT_REFUSED",
+                INTERNAL_ERROR,
+                "the client did not give the input that the server asked for",
+            ),
             Self::TaskUnknown => {
                 ("TASK_UNKNOWN", INVALID_PARAMS, "no call of this session has this task, or it has ended")
             }

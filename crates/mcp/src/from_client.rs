@@ -14,11 +14,14 @@ use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
 use crate::handshake::HandshakeAttempt;
 use crate::held_call::HeldCall;
+use crate::input_from_2025;
+use crate::input_to_2025::{self, keep};
 use crate::line::{PeerLine, PeerLines};
 use crate::link::Link;
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::modern_client::{hello_line, without_era};
+use crate::older_client::ClientRound;
 use crate::reads::{ReadList, ReadMethod, ReadParams};
 use crate::request_purpose::RequestPurpose;
 use crate::results::{RefusalText, refusal_line};
@@ -134,6 +137,11 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     if method == era_2025::INITIALIZE && link.settings.client_era == Era::Stateless && !is_own(link, id) {
         return refuse(link, Some(id), Some(method), Fault::NotAllowed);
     }
+    checked_request(link, message, id, method, params);
+}
+
+/// Handles a request of the session, or one that is made again with the input that the server asked for.
+fn checked_request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: Option<ValueRef<'_>>) {
     if let Some(read) = ReadMethod::of(method).filter(|read| read.is_listed(link.reads())) {
         return read_item(link, message, id, read, params);
     }
@@ -152,7 +160,11 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
         }
         ClientRequest::Initialize => match link.handshake.begin() {
             Some(attempt) => {
-                link.forms.note_client(params);
+                if !is_own(link, id) {
+                    let capabilities = params.and_then(|params| params.get("capabilities"));
+                    link.forms.note_client(params);
+                    link.to_client.modern.rounds.note_older_client(capabilities);
+                }
                 link.modern_server.note_client(params);
                 if link.modern_server.skips_handshake() {
                     return discover(link, id, attempt);
@@ -167,8 +179,23 @@ fn request(link: &Link, message: &Canonical, id: &RpcId, method: &str, params: O
     pass_on(link, message, id, method, asked);
 }
 
+/// Makes the request of a round again, with the input that the client gave.
+pub(crate) fn make_again(link: &Link, round: ClientRound) {
+    let Some((id, message)) = input_to_2025::next(link, round) else { return };
+    let method = message.value().get("method").and_then(ValueRef::as_str).unwrap_or_default();
+    checked_request(link, &message, &id, method, message.value().get("params"));
+    if link.older_client.pass_next(&id) {
+        // It was refused.
+        link.forget_input(&id);
+    }
+    // The id is in use again, or its last answer is on its way.
+    let behind = link.asked.lock().take_behind(&id);
+    behind.into_iter().for_each(|line| link.send_to_client(line));
+}
+
 /// Sends a request on to the server.
 fn pass_on(link: &Link, message: &Canonical, id: &RpcId, method: &str, asked: RequestPurpose) {
+    keep(link, message, id, method);
     let opened = {
         let mut table = link.asked.lock();
         table.open(id.clone(), asked).map(|serial| (serial, table.wire_id(serial)))
@@ -276,7 +303,9 @@ fn modern(
         }
     };
     let hello = client.hello(
-        |hello| line(hello_line(hello, client_info(params)).as_bytes()),
+        |hello| {
+            line(hello_line(hello, client_info(params), &client.rounds.declared(params)).as_bytes());
+        },
         || line(initialized_line().as_bytes()),
     );
     let Some(hello) = hello else {
@@ -292,11 +321,18 @@ fn modern(
             None => refuse(link, Some(id), Some(method), Fault::BadParams),
         },
         ModernMethod::Pass(kind) => {
-            if let Err(fault) = client.rounds.begin(id, method, params, link.now()) {
-                return refuse_input(link, id, method, fault);
+            if era_2026::is_retry(method, params) && link.asked.lock().is_in_use(id) {
+                return refuse(link, Some(id), Some(method), Fault::IdInUse);
             }
+            let answered = match client.rounds.begin(id, method, params, link.now()) {
+                Ok(answered) => answered,
+                Err(fault) => return refuse_input(link, id, method, fault),
+            };
             client.open(id, kind);
-            line(&without_era(message));
+            match answered {
+                Some(answered) => input_from_2025::resume(link, id, &answered),
+                None => line(&without_era(message)),
+            }
         }
     }
 }
@@ -328,6 +364,7 @@ fn call(link: &Link, message: &Canonical, id: &RpcId, params: Option<ValueRef<'_
         Some(args) => message.subtree(args),
         None => Canonical::empty_object(message.recipe()),
     };
+    keep(link, message, id, era_2025::CALL);
     let weight = message.bytes().len();
     hold(link, id, era_2025::CALL, |serial| HeldCall::new(id.clone(), serial, weight, name, args, call.meta));
 }
@@ -338,6 +375,7 @@ fn read_item(link: &Link, message: &Canonical, id: &RpcId, method: ReadMethod, p
         return refuse(link, Some(id), Some(method.as_str()), Fault::BadParams);
     };
     let name = method.name_of(link.reads(), &args);
+    keep(link, message, id, method.as_str());
     hold(link, id, method.as_str(), |serial| HeldCall {
         read: Some(method),
         ..HeldCall::new(id.clone(), serial, message.bytes().len(), name, args, meta)
@@ -413,6 +451,7 @@ fn cannot_open(link: &Link, id: &RpcId, method: &str, fault: Fault) {
     if fault == Fault::IdInUse {
         return refuse(link, Some(id), Some(method), fault);
     }
+    link.forget_input(id);
     if fault == Fault::ServerEnded || !era_2025::is_call(method) {
         if fault != Fault::ServerEnded {
             link.record(Direction::ToServer, Some(method), fault);
@@ -498,6 +537,11 @@ fn cancelled(link: &Link, message: &Canonical, method: &str, params: Option<Valu
 fn answer(link: &Link, message: &Canonical, id: &RpcId, body: Body<'_>) {
     if link.forms.reply(id, body) {
         return;
+    }
+    match input_to_2025::reply(link, id, body) {
+        Some(Some(round)) => return make_again(link, round),
+        Some(None) => return,
+        None => {}
     }
     let answered = link.server_asked.lock().answer(id);
     match answered {

@@ -5,31 +5,30 @@ use countersign_canonical_json::{Limits, Recipe, ValueRef, read, write_string};
 use countersign_core::Digest;
 use countersign_tool_gate::InFlight;
 
-use crate::cut::{Edits, ValuePosition, replaced};
+use crate::cut::replaced;
 use crate::definitions::{review_instructions, review_page};
 use crate::era_2025::{self, Page, ServerNotification};
 use crate::era_2026;
 use crate::fault::Fault;
 use crate::glean::{Gleaned, glean};
 use crate::handshake::HandshakeAttempt;
+use crate::input_from_2025::{self, give};
 use crate::input_rounds::with_state;
+use crate::input_to_2025;
 use crate::line::{LineReader, PeerLine, PeerLines};
 use crate::link::Link;
 use crate::listing::PageAnswer;
-use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
+use crate::passing::{MAX_REFUSALS, cut_look_alikes, pass, pass_answer, pass_finished};
 use crate::plans::finish_if_over;
 use crate::proposing::announce_member;
 use crate::reads::ReadList;
 use crate::request_purpose::RequestPurpose;
 use crate::requests::Request;
 use crate::session_end::look_at_session;
+use crate::suspended::KeptAnswer;
 use crate::table::{Answered, Cancel};
 use crate::tasks::{self, TaskMethod, TaskState};
-
-/// Maximum number of lines that wait for the server to read when one more of its requests is refused. A server that keeps
-/// asking without reading loses answers and costs no memory here.
-const MAX_REFUSALS: usize = 1_024;
 
 /// Reads the server's lines until the stream ends, and passes the allowed ones.
 ///
@@ -128,12 +127,15 @@ fn request(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, method: 
     let refused = if link.is_too_early(method) {
         Some(Fault::NotInitialized)
     } else if link.to_client.modern.is_on() {
-        // A client of the stateless era takes no requests. It said so, and `ping` needs no client.
+        // A client of the stateless era takes no requests. `ping` needs no client.
         if era_2025::is_ping(method) {
             link.to_server.offer(result_line(id, "{}"), MAX_REFUSALS);
             return;
         }
-        Some(Fault::NotAllowed)
+        match ask_in_place_of_result(link, line, message, id, method) {
+            Ok(()) => return,
+            Err(fault) => Some(fault),
+        }
     } else if era_2025::server_request_passes(method, &link.settings.server_methods) {
         link.server_asked.lock().open(id.clone(), ()).err()
     } else {
@@ -147,6 +149,25 @@ fn request(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, method: 
     if !link.to_server.offer(error_line(free, fault), MAX_REFUSALS) {
         link.record(Direction::ToClient, Some(method), Fault::ServerNotReading);
     }
+}
+
+/// Asks a client of the stateless era a question of a server of the handshake era.
+fn ask_in_place_of_result(
+    link: &Link,
+    line: &[u8],
+    message: ValueRef<'_>,
+    id: &RpcId,
+    method: &str,
+) -> Result<(), Fault> {
+    if link.modern_server.is_on() || !era_2025::server_request_passes(method, &link.settings.server_methods) {
+        return Err(Fault::NotAllowed);
+    }
+    link.server_asked.lock().open(id.clone(), ())?;
+    if input_from_2025::ask(link, line, message, id) {
+        return Ok(());
+    }
+    link.server_asked.lock().withdraw(id);
+    Err(Fault::NotAllowed)
 }
 
 fn notification(link: &Link, line: &[u8], message: ValueRef<'_>, method: &str, params: Option<ValueRef<'_>>) {
@@ -182,12 +203,20 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         Answered::Late => return,
         Answered::Unknown => return link.record(Direction::ToClient, None, Fault::UnexpectedAnswer),
     };
-    if let Some(state) = asks_for_input(link, message, &request) {
-        let Request { client, what } = request;
+    if request.client.is_none() && link.asked.lock().serial(id).is_some_and(|it| link.suspended.has(it)) {
+        suspended(link, line, message, id, request.what, body);
+        return link.settled();
+    }
+    if let Some((client, result, state)) = asks_for_input(link, message, &request) {
         // The call goes on with another decision, if it does. One that is dropped is recorded as unknown.
-        drop(what);
-        if let Some(client) = client {
+        drop(request.what);
+        let modern = &link.to_client.modern;
+        if !modern.is_on() {
+            input_to_2025::ask(link, &client, result, state);
+        } else if let Some(state) = modern.rounds.open(&client, state, link.now()) {
             pass_answer(link, line, message, &client, |edits, place| with_state(edits, place, &state));
+        } else {
+            link.answer(&client, error_line(Some(&client), Fault::Internal));
         }
         return link.settled();
     }
@@ -277,14 +306,7 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
                     era_2025::cut_instructions(edits, place);
                 }
             }),
-            Ok(None) => pass_answer(link, line, message, &client, |edits, place| {
-                if is_call {
-                    cut_look_alikes(link, edits, place, message);
-                }
-                if let Some(notice) = &notice {
-                    notice.add(edits, place);
-                }
-            }),
+            Ok(None) => pass_finished(link, line, message, &client, is_call, notice.as_ref()),
             Ok(Some(page)) => pass_answer(link, line, message, &client, |edits, place| {
                 cut_look_alikes(link, edits, place, message);
                 era_2025::keep_items(edits, place, "tools", &page.kept, &page.own);
@@ -487,10 +509,45 @@ fn listen(link: &Link) {
     }
 }
 
-/// Returns the state for a client that the server asks for input in place of a result, if it may.
-fn asks_for_input(link: &Link, message: ValueRef<'_>, request: &Request<RequestPurpose>) -> Option<String> {
+/// Reads an answer by which the server asks for input, if it may: the client's id, the result, and the server's own state.
+fn asks_for_input<'a>(
+    link: &Link,
+    message: ValueRef<'a>,
+    request: &Request<RequestPurpose>,
+) -> Option<(RpcId, ValueRef<'a>, Option<String>)> {
     let result = message.get("result").filter(|result| era_2026::is_input_required(*result))?;
-    link.to_client.modern.rounds.asks(request.client.as_ref()?, result, link.now())
+    let client = request.client.as_ref()?;
+    let state = link.to_client.modern.rounds.asks(client, result)?;
+    Some((client.clone(), result, state))
+}
+
+/// Keeps the answer to a request whose client was asked for input in place of it. The outcome of a call is recorded now.
+fn suspended(
+    link: &Link,
+    line: &[u8],
+    message: ValueRef<'_>,
+    id: &RpcId,
+    what: RequestPurpose,
+    body: Body<'_>,
+) {
+    let answer = if is_unfinished(link, message, &what) {
+        link.record(Direction::ToClient, None, Fault::Unfinished);
+        drop(what);
+        KeptAnswer::Failed(Fault::ServerAnswer)
+    } else {
+        let is_call = matches!(what, RequestPurpose::Call(..));
+        let mut notice = None;
+        if let RequestPurpose::Call(in_flight, edited) = what {
+            ended(link, in_flight, body);
+            notice = edited;
+        }
+        KeptAnswer::Whole { line: line.to_vec(), is_call, notice }
+    };
+    let serial = link.asked.lock().serial(id);
+    let room = link.settings.limits.server_line;
+    if let Some((client, answer)) = serial.and_then(|serial| link.suspended.keep(serial, answer, room)) {
+        give(link, &client, answer);
+    }
 }
 
 /// Returns whether an answer is not a final result: it requests input from the client, or promises a later result of a call.
@@ -500,7 +557,8 @@ fn is_unfinished(link: &Link, message: ValueRef<'_>, asked: &RequestPurpose) -> 
     let result = message.get("result");
     let error = message.get("error").filter(|error| era_2026::is_url_elicitation(*error));
     result.is_some_and(|result| era_2026::is_unfinished(result) || is_call && era_2026::is_task(result))
-        || error.is_some() && !era_2025::may_elicit(&link.settings.server_methods)
+        || error.is_some()
+            && (link.to_client.modern.is_on() || !era_2025::may_elicit(&link.settings.server_methods))
 }
 
 /// Records the outcome of a call. The answer does not wait for a disk, except for a step of the plan. For a step of the plan, the digest of its result is kept until the plan is finished.
@@ -513,52 +571,4 @@ fn ended(link: &Link, in_flight: InFlight, body: Body<'_>) {
         Body::Result(_) if era_2025::is_success(body) => in_flight.finish_later(OutcomeKind::Returned),
         Body::Result(_) | Body::Error => in_flight.finish_later(OutcomeKind::Failed),
     }
-}
-
-/// Cuts the look-alikes of known members out of a result, and records that.
-fn cut_look_alikes<'a>(link: &Link, edits: &mut Edits<'a>, line: &ValuePosition<'a>, message: ValueRef<'_>) {
-    if era_2025::cut_look_alikes(edits, line, message) {
-        link.record(Direction::ToClient, None, Fault::UnknownMember);
-    }
-}
-
-/// Forwards an answer under the client's own id, with these edits.
-fn pass_answer<'a>(
-    link: &Link,
-    line: &'a [u8],
-    message: ValueRef<'_>,
-    client: &RpcId,
-    change: impl FnOnce(&mut Edits<'a>, &ValuePosition<'a>),
-) {
-    pass(link, line, message, None, |edits, place| {
-        if let Some(id) = place.get("id") {
-            edits.replace(&id, client.json());
-        }
-        change(edits, place);
-    });
-    link.answer_behind(client);
-}
-
-/// Forwards a line with these edits, otherwise byte for byte. Members that its method does not have and the gateway's own
-/// metadata, above all decisions, are cut out. The gateway's codes are marked as the server's.
-fn pass<'a>(
-    link: &Link,
-    line: &'a [u8],
-    message: ValueRef<'_>,
-    method: Option<&str>,
-    change: impl FnOnce(&mut Edits<'a>, &ValuePosition<'a>),
-) {
-    let (mut edits, place) = (Edits::new(line), ValuePosition::new(line));
-    change(&mut edits, &place);
-    if let Some(strange) = method.and_then(|method| strange(method, message.get("params"))) {
-        link.record_strange(Direction::ToClient, &strange);
-        strange.cut(&mut edits, &place);
-    }
-    if era_2025::cut_ours_everywhere(&mut edits, &place, message) {
-        link.record(Direction::ToClient, method, Fault::ReservedMeta);
-    }
-    if era_2025::mark_code(&mut edits, &place, message) {
-        link.record(Direction::ToClient, method, Fault::ReservedCode);
-    }
-    link.send_to_client(edits.finish());
 }

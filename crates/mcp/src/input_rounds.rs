@@ -24,10 +24,15 @@ use crate::fault::Fault;
 use crate::forms::FormReply;
 use crate::message::{RpcId, result_line};
 
+/// Methods that ask the client for input, each with the capability that the client declares for it.
+const INPUT_CAPABILITIES: [(&str, &str); 3] =
+    [("elicitation/create", "elicitation"), ("sampling/createMessage", "sampling"), ("roots/list", "roots")];
 /// Most requests, and most states, that are kept.
 const MAX_KEPT: usize = 1_024;
 /// Name of the gateway's own request for input.
 const APPROVAL: &str = "countersign.approval";
+/// Name of a request for input that a server of the handshake era sent as a request.
+const ASKED: &str = "request";
 /// Longest state of a server, in bytes.
 const MAX_STATE: usize = 64 << 10;
 
@@ -42,8 +47,30 @@ pub(crate) struct InputRounds {
     kept: Mutex<KeptRounds>,
 }
 
+/// A request for input of a server of the handshake era, with the client's answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct AnsweredRequest {
+    /// The suspended call of the client.
+    pub(crate) serial: u64,
+    /// The server's id of its request.
+    pub(crate) request: RpcId,
+    /// The client's answer, as JSON.
+    pub(crate) answer: String,
+}
+
+/// What a server of the stateless era needs for another round of a request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NextRound {
+    /// The input, as JSON.
+    pub(crate) responses: Option<String>,
+    /// The server's own state, as JSON.
+    pub(crate) state: Option<String>,
+}
+
 #[derive(Debug, Default)]
 struct KeptRounds {
+    /// The capabilities of a client of the handshake era that the server may use, as JSON.
+    older_client: Option<String>,
     /// Requests of the client that the server has yet to answer.
     asked: BTreeMap<RpcId, AskedRequest>,
     /// Answers that ask for input, by the state that the client got.
@@ -95,6 +122,8 @@ enum AskedFor {
     Server(Option<String>),
     /// The gateway, for the answer to a question. The server's input of the same request waits for it.
     Approval(CallId, Option<CarriedInput>),
+    /// A server of the handshake era, by a request of its own during this suspended call.
+    OlderServer { serial: u64, request: RpcId },
 }
 
 /// What the server gets with a request.
@@ -116,14 +145,15 @@ impl InputRounds {
         Self { asks_approval, allowed, lifetime, kept: Mutex::default() }
     }
 
-    /// Notes a request of the client that is passed on. With input, it has to be the request that the state belongs to.
+    /// Notes a request of the client that is passed on. With input, it has to be the request that the state belongs to. Returns
+    /// the input if it is for a request of the server: then the client's request is not passed on.
     pub(crate) fn begin(
         &self,
         id: &RpcId,
         method: &str,
         params: Option<ValueRef<'_>>,
         now: Timestamp,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<AnsweredRequest>, Fault> {
         let member = |name| params.and_then(|params| params.get(name));
         let is_retry = era_2026::is_retry(method, params);
         if is_retry && !self.asks_approval && self.allowed.is_empty() {
@@ -147,7 +177,8 @@ impl InputRounds {
             was_sent: false,
         };
         let mut kept = self.kept.lock();
-        let KeptRounds { asked, open } = &mut *kept;
+        let open = &mut kept.open;
+        let mut answered = None;
         if is_retry {
             let state = member(REQUEST_STATE).and_then(ValueRef::as_str).ok_or(Fault::BadParams)?;
             let responses = member(INPUT_RESPONSES);
@@ -155,13 +186,82 @@ impl InputRounds {
                 return Err(Fault::BadParams);
             }
             let round = open.get_mut(state).ok_or(Fault::InputUnknown)?;
-            round.take(&mut request, state, responses, now)?;
+            answered = round.take(&mut request, state, responses, now)?;
         }
-        if asked.len() >= MAX_KEPT {
-            asked.pop_first();
-        }
-        asked.insert(id.clone(), request);
-        Ok(())
+        kept.note(id, request);
+        Ok(answered)
+    }
+
+    /// Notes the capabilities of a client of the handshake era.
+    pub(crate) fn note_older_client(&self, capabilities: Option<ValueRef<'_>>) {
+        self.kept.lock().older_client =
+            capabilities.map(|declared| capabilities::of_client(declared, &self.allowed));
+    }
+
+    /// Returns whether the server may ask the client for anything.
+    pub(crate) fn may_be_asked(&self) -> bool {
+        !self.allowed.is_empty()
+    }
+
+    /// Notes a request of a client of the handshake era, so that a server of the stateless era may ask for input. `next` has the input
+    /// for the server, after the first round.
+    pub(crate) fn begin_older(&self, id: &RpcId, method: &str, next: Option<NextRound>) {
+        let mut kept = self.kept.lock();
+        let input = next.map(|NextRound { responses, state }| {
+            let members = [(INPUT_RESPONSES, responses), (REQUEST_STATE, state)];
+            let members = members.into_iter().filter_map(|(name, json)| Some((name, json?))).collect();
+            CarriedInput { members, state: String::new() }
+        });
+        let request = AskedRequest {
+            method: method.to_owned(),
+            params: digest_of(None),
+            capabilities: kept.older_client.clone().unwrap_or_else(|| String::from("{}")),
+            takes_tasks: false,
+            shows_forms: false,
+            input,
+            reply: None,
+            was_asked: false,
+            was_sent: false,
+        };
+        kept.note(id, request);
+    }
+
+    /// Returns the capabilities of a client of the stateless era for the handshake with a server: those that the server may use.
+    pub(crate) fn declared(&self, params: Option<ValueRef<'_>>) -> String {
+        let declared = params.and_then(|params| params.get(META)?.get(CAPABILITIES));
+        let kept = declared.into_iter().flat_map(ValueRef::members).filter(|(name, _)| {
+            INPUT_CAPABILITIES.iter().any(|(method, it)| it == name && self.allowed.contains(*method))
+        });
+        kept.fold(Object::new(), |object, (name, value)| object.value(name, value)).finish()
+    }
+
+    /// Returns the client's requests that can carry a question of a server of the handshake era.
+    pub(crate) fn carriers(&self, asked: ValueRef<'_>) -> Vec<RpcId> {
+        let kept = self.kept.lock();
+        let can_carry = |request: &AskedRequest| {
+            request.was_sent
+                && INPUT_METHODS.contains(&&*request.method)
+                && self.may_ask(asked, &request.capabilities)
+        };
+        kept.asked.iter().filter(|(_, request)| can_carry(request)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Returns the client's state for a question of a server of the handshake era during this request, and the end of its validity.
+    pub(crate) fn ask_for_server(
+        &self,
+        id: &RpcId,
+        serial: u64,
+        request: &RpcId,
+        now: Timestamp,
+    ) -> Option<(String, Timestamp)> {
+        let expires = now.saturating_add(self.lifetime);
+        let asked = AskedFor::OlderServer { serial, request: request.clone() };
+        Some((self.kept.lock().open(id, asked, expires)?, expires))
+    }
+
+    /// End of the validity of a question that is asked now.
+    pub(crate) fn ends(&self, now: Timestamp) -> Timestamp {
+        now.saturating_add(self.lifetime)
     }
 
     /// Lets the server answer a request with a task, if its client takes one. Returns whether it does.
@@ -203,7 +303,7 @@ impl InputRounds {
         kept.open(id, asked, now.saturating_add(self.lifetime))
     }
 
-    /// Returns what the server gets with a request, which is about to be sent.
+    /// Notes that a request is about to be sent. Returns what a server of the stateless era gets with it.
     pub(crate) fn extras(&self, id: &RpcId) -> Option<RequestExtras> {
         let mut kept = self.kept.lock();
         let request = kept.asked.get_mut(id)?;
@@ -221,9 +321,10 @@ impl InputRounds {
         }
     }
 
-    /// Returns the state for the client, if a server's answer asks for input that it may ask for.
-    pub(crate) fn asks(&self, id: &RpcId, result: ValueRef<'_>, now: Timestamp) -> Option<String> {
-        let mut kept = self.kept.lock();
+    /// Returns the server's own state, if its answer asks for input that it may ask for. The outer `None` is for one that may not.
+    #[expect(clippy::option_option, reason = "a server may ask without a state")]
+    pub(crate) fn asks(&self, id: &RpcId, result: ValueRef<'_>) -> Option<Option<String>> {
+        let kept = self.kept.lock();
         let request = kept.asked.get(id).filter(|request| INPUT_METHODS.contains(&&*request.method))?;
         let state = result.get(REQUEST_STATE);
         let state = match state {
@@ -235,8 +336,12 @@ impl InputRounds {
         if requests.is_none() && state.is_none() || !may_ask {
             return None;
         }
-        let asked = AskedFor::Server(state.map(ValueRef::canonical_text));
-        kept.open(id, asked, now.saturating_add(self.lifetime))
+        Some(state.map(ValueRef::canonical_text))
+    }
+
+    /// Returns the state for a client whose request the server answers by asking for input, with the server's own state.
+    pub(crate) fn open(&self, id: &RpcId, own: Option<String>, now: Timestamp) -> Option<String> {
+        self.kept.lock().open(id, AskedFor::Server(own), now.saturating_add(self.lifetime))
     }
 
     fn may_ask_all(&self, requests: ValueRef<'_>, capabilities: &str) -> bool {
@@ -247,11 +352,8 @@ impl InputRounds {
     /// Returns whether the operator allows the method, and the client declared it.
     fn may_ask(&self, asked: ValueRef<'_>, capabilities: &str) -> bool {
         let Some(method) = asked.get("method").and_then(ValueRef::as_str) else { return false };
-        let capability = match method {
-            "elicitation/create" => "elicitation",
-            "sampling/createMessage" => "sampling",
-            "roots/list" => "roots",
-            _ => return false,
+        let Some((_, capability)) = INPUT_CAPABILITIES.iter().find(|(it, _)| *it == method) else {
+            return false;
         };
         let place = ValuePosition::new(capabilities.as_bytes());
         let is_url = asked.get("params").and_then(|params| params.get("mode")?.as_str()) == Some("url");
@@ -261,6 +363,13 @@ impl InputRounds {
 }
 
 impl KeptRounds {
+    fn note(&mut self, id: &RpcId, request: AskedRequest) {
+        if self.asked.len() >= MAX_KEPT {
+            self.asked.pop_first();
+        }
+        self.asked.insert(id.clone(), request);
+    }
+
     /// Keeps a round of a request. Returns the client's state for it.
     fn open(&mut self, id: &RpcId, asked: AskedFor, expires: Timestamp) -> Option<String> {
         let request = self.asked.get(id)?;
@@ -284,7 +393,7 @@ impl OpenRound {
         state: &str,
         responses: Option<ValueRef<'_>>,
         now: Timestamp,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<AnsweredRequest>, Fault> {
         if self.method != request.method || self.params != request.params {
             return Err(Fault::InputOfAnother);
         }
@@ -294,7 +403,7 @@ impl OpenRound {
         if now >= self.expires {
             return Err(Fault::InputExpired);
         }
-        self.is_used = true;
+        let mut answered = None;
         match &mut self.asked {
             AskedFor::Server(own) => {
                 let responses = responses.map(|it| (INPUT_RESPONSES, it.canonical_text()));
@@ -308,16 +417,36 @@ impl OpenRound {
                 request.input = input.take();
                 request.was_asked = true;
             }
+            AskedFor::OlderServer { serial, request: asked } => {
+                let answer = responses.and_then(|responses| responses.get(ASKED)).ok_or(Fault::BadParams)?;
+                // The server has it since the first round.
+                request.was_sent = true;
+                answered = Some(AnsweredRequest {
+                    serial: *serial,
+                    request: asked.clone(),
+                    answer: answer.canonical_text(),
+                });
+            }
         }
-        Ok(())
+        self.is_used = true;
+        Ok(answered)
     }
 }
 
 /// Builds the answer that asks the client for an approval by a form.
 pub(crate) fn ask_line(id: &RpcId, state: &str, text: &str) -> String {
     let form = Object::new().string("method", era_2025::ELICIT).raw("params", &era_2026::form(text)).finish();
+    input_line(id, APPROVAL, &form, state)
+}
+
+/// Builds the answer that asks the client a question of a server of the handshake era.
+pub(crate) fn older_server_line(id: &RpcId, state: &str, method: &str, params: &str) -> String {
+    input_line(id, ASKED, &Object::new().string("method", method).raw("params", params).finish(), state)
+}
+
+fn input_line(id: &RpcId, name: &str, request: &str, state: &str) -> String {
     let result = Object::new()
-        .raw(INPUT_REQUESTS, &Object::new().raw(APPROVAL, &form).finish())
+        .raw(INPUT_REQUESTS, &Object::new().raw(name, request).finish())
         .string(REQUEST_STATE, state)
         .string("resultType", "input_required");
     result_line(id, &result.finish())

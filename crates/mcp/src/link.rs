@@ -23,6 +23,7 @@ use crate::message::{RpcId, error_line, error_line_with};
 use crate::modern_client::{ClientOutput, ModernClient};
 use crate::modern_server::ModernServer;
 use crate::notice::{ContractNews, GatewayNotice, Notice, QuestionNotice, Renewal};
+use crate::older_client::{ClientRound, OlderClient};
 use crate::output::PeerOutput;
 use crate::proposed::ProposedCalls;
 use crate::queue::Queue;
@@ -31,6 +32,7 @@ use crate::request_purpose::RequestPurpose;
 use crate::requests::{AnswerTurn, Request, Requests};
 use crate::settings::{Era, GatewaySettings};
 use crate::submission::LastStep;
+use crate::suspended::SuspendedRequests;
 use crate::table::Table;
 use crate::tasks::Tasks;
 use crate::waiting::WaitingCalls;
@@ -44,8 +46,8 @@ pub(crate) type NewCallId = Arc<dyn Fn() -> Result<CallId, CallIdError> + Send +
 
 /// Shared state of the gateway's threads.
 ///
-/// Lock order: `life`, then `asked`; and `contract_news`, then `listing` or `to_client`. No other two locks in here are held
-/// together.
+/// Lock order: `life`, then `asked`; `suspended`, then `asked`; and `contract_news`, then `listing` or `to_client`. No other two
+/// locks in here are held together.
 pub(crate) struct Link {
     pub(crate) settings: GatewaySettings,
     pub(crate) gate: ToolGate,
@@ -81,6 +83,10 @@ pub(crate) struct Link {
     pub(crate) waiting: WaitingCalls,
     /// Questions that the client shows as forms.
     pub(crate) forms: OpenForms,
+    /// Requests that the server goes on with while the client is asked in place of their results.
+    pub(crate) suspended: SuspendedRequests,
+    /// Requests that wait for the client's answers to questions of a server of the stateless era.
+    pub(crate) older_client: OlderClient,
     /// Calls whose results the server has promised.
     pub(crate) tasks: Tasks,
     pub(crate) to_client: ClientOutput,
@@ -171,13 +177,8 @@ impl Link {
         let ttl = parts.settings.approval_ttl;
         let approvals = parts.pending.map(|store| CallApprovals::new(store, ttl));
         let contract_news = parts.contract_news.unwrap_or_else(|| Arc::new(ContractNews::of(&parts.gate)));
-        // A server's requests have no place in the stateless era, and its requests for input only if the server is of it.
-        let asks_client = !parts.settings.server_methods.is_empty();
-        let is_pinned = parts.settings.server_era == Era::Stateless;
-        let allowed = if is_pinned { parts.settings.server_methods.clone() } else { BTreeSet::new() };
-        let rounds = InputRounds::new(parts.forms.is_some(), allowed, ttl);
-        let is_offered = parts.settings.client_era != Era::Handshake && (!asks_client || is_pinned);
-        let modern = ModernClient::new(is_offered, prefix, rounds);
+        let rounds = InputRounds::new(parts.forms.is_some(), parts.settings.server_methods.clone(), ttl);
+        let modern = ModernClient::new(parts.settings.client_era != Era::Handshake, prefix, rounds);
         let modern_server = ModernServer::new(parts.settings.server_era);
         Self {
             settings: parts.settings,
@@ -205,6 +206,8 @@ impl Link {
             unlisted: Queue::new(limits.client_line.saturating_mul(2)),
             waiting: WaitingCalls::default(),
             forms: OpenForms::new(parts.forms),
+            suspended: SuspendedRequests::default(),
+            older_client: OlderClient::default(),
             tasks: Tasks::default(),
             to_client: ClientOutput::new(modern),
             to_server: PeerOutput::new(),
@@ -265,10 +268,10 @@ impl Link {
 
     /// Sends a request of the client to the server, in the server's era.
     pub(crate) fn send_request(&self, client: &RpcId, line: impl Into<Vec<u8>>) -> bool {
+        let extras = self.to_client.modern.rounds.extras(client);
         if !self.modern_server.is_on() {
             return self.to_server.send(line);
         }
-        let extras = self.to_client.modern.rounds.extras(client);
         self.modern_server.translated(line.into(), extras).is_none_or(|line| self.to_server.send(line))
     }
 
@@ -278,8 +281,17 @@ impl Link {
         self.answer_behind(id);
     }
 
+    /// Forgets a request of a client of the handshake era, which was kept in case the server asks for input.
+    pub(crate) fn forget_input(&self, id: &RpcId) {
+        if self.modern_server.is_on() && !self.to_client.modern.is_on() {
+            self.older_client.take_kept(id);
+            self.to_client.modern.rounds.forget(id);
+        }
+    }
+
     /// Sends the refusals that waited until no other request used their id.
     pub(crate) fn answer_behind(&self, id: &RpcId) {
+        self.forget_input(id);
         let behind = self.asked.lock().take_behind(id);
         for line in behind {
             self.send_to_client(line);
@@ -369,6 +381,7 @@ impl Link {
             life.first.get_or_insert(EndedBy::Client);
         });
         self.waiting.close();
+        self.end_rounds();
         self.calls.close();
     }
 
@@ -379,7 +392,27 @@ impl Link {
             life.first.get_or_insert(EndedBy::Gateway);
         });
         self.waiting.close();
+        self.end_rounds();
         self.calls.close();
+    }
+
+    /// Answers the request of a round with a fault, and withdraws its open questions.
+    pub(crate) fn end_round(&self, round: ClientRound, fault: Fault) {
+        let ClientRound { client, serial, questions, .. } = round;
+        self.older_client.note_ended(&questions);
+        for question in questions.iter().filter(|question| question.answer.is_none()) {
+            self.to_client.offer(era_2025::cancelled_line(&question.id), usize::MAX);
+        }
+        let was_open = self.asked.lock().withdraw(serial).is_some();
+        if was_open {
+            self.answer(&client, error_line(Some(&client), fault));
+            self.settled();
+        }
+    }
+
+    fn end_rounds(&self) {
+        let fault = self.end_fault();
+        self.older_client.close().into_iter().for_each(|round| self.end_round(round, fault));
     }
 
     /// Returns whether the gateway was stopped.
@@ -436,6 +469,7 @@ impl Link {
             life.server_speaks = true;
         });
         self.fail_outstanding();
+        self.end_rounds();
         self.waiting.close();
         self.to_server.kill();
         self.note(|life| {
@@ -491,6 +525,9 @@ impl Link {
             for line in behind {
                 self.to_client.offer(line, usize::MAX);
             }
+        }
+        for id in self.suspended.fail(fault) {
+            self.to_client.offer(error_line(Some(&id), fault), usize::MAX);
         }
     }
 

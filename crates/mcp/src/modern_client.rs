@@ -270,9 +270,9 @@ pub(crate) fn without_era(message: &Canonical) -> Vec<u8> {
     edits.finish()
 }
 
-/// The gateway's own `initialize`, in the name of the client.
-pub(crate) fn hello_line(id: &RpcId, client: Option<ValueRef<'_>>) -> String {
+/// The gateway's own `initialize`, in the name of the client, with these capabilities.
+pub(crate) fn hello_line(id: &RpcId, client: Option<ValueRef<'_>>, capabilities: &str) -> String {
     let unknown = || Object::new().string("name", "unknown").string("version", "0").finish();
     let info = client.map_or_else(unknown, ValueRef::canonical_text);
-    era_2026::initialize_line(id, &info)
+    era_2026::initialize_line(id, &info, capabilities)
 }

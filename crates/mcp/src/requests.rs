@@ -137,6 +137,24 @@ impl<T> Requests<T> {
         }
     }
 
+    /// Takes the client's id off a request that the server goes on with: the client gets another answer under that id.
+    pub(crate) fn suspend(&mut self, client: &RpcId) -> Option<u64> {
+        let serial = self.of_client(client)?;
+        self.table.change(&serial, |request| request.client = None)?;
+        self.by_client.remove(client);
+        self.answering.push(client.clone());
+        Some(serial)
+    }
+
+    /// Gives a suspended request an id of the client's, which no other request uses. Returns `false` if the server has answered.
+    pub(crate) fn resume(&mut self, serial: u64, client: &RpcId) -> bool {
+        let resumed = self.table.change(&serial, |request| request.client = Some(client.clone()));
+        if resumed.is_some() {
+            self.by_client.insert(client.clone(), serial);
+        }
+        resumed.is_some()
+    }
+
     /// The number of the client's request under this id.
     pub(crate) fn of_client(&self, client: &RpcId) -> Option<u64> {
         self.by_client.get(client).copied()
@@ -191,7 +209,8 @@ impl<T> Requests<T> {
         request
     }
 
-    fn serial(&self, wire: &RpcId) -> Option<u64> {
+    /// The number of the request with this id towards the server.
+    pub(crate) fn serial(&self, wire: &RpcId) -> Option<u64> {
         let RpcId::Text(text) = wire else { return None };
         let serial = text.strip_prefix(&*self.prefix)?.strip_prefix('-')?.parse().ok()?;
         (self.wire_id(serial) == *wire).then_some(serial)

@@ -10,6 +10,9 @@ use countersign_tool_gate::ApprovalRequest;
 
 use crate::era_2025;
 use crate::fault::Fault;
+use crate::from_client::make_again;
+use crate::input_from_2025::look_at_suspended;
+use crate::input_to_2025::look_at_rounds;
 use crate::link::Link;
 use crate::notice::{AnnouncedContract, GatewayNotice, Renewal};
 
@@ -19,11 +22,13 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Code of the notice that a session was renewed.
 const RENEWED: &str = "SESSION_RENEWED";
 
-/// Checks the session's expiry, and records the outcomes that wait and the sums of refusals that are due, until the gateway
-/// ends.
+/// Checks the ends of the session and of the requests for input, and records the outcomes that wait and the sums of refusals that
+/// are due, until the gateway ends.
 pub(crate) fn watch_session(link: &Link) {
     loop {
         look_at_session(link);
+        look_at_rounds(link).into_iter().for_each(|round| make_again(link, round));
+        look_at_suspended(link);
         link.record_late();
         if link.wait_while_it_runs(LOOK) {
             return;

@@ -81,6 +81,19 @@ impl<K: Ord + Clone, T> Table<K, T> {
         self.entries.get(key).is_some_and(|state| matches!(state, EntryState::Held(_)))
     }
 
+    /// Changes a request that the peer has or is about to get. Returns `None` without such a request.
+    pub(crate) fn change<R>(&mut self, key: &K, change: impl FnOnce(&mut T) -> R) -> Option<R> {
+        match self.entries.get_mut(key)? {
+            EntryState::Sending(what) | EntryState::Sent(what) => Some(change(what)),
+            EntryState::Held(_) | EntryState::Overtaken(_) => None,
+        }
+    }
+
+    /// Returns whether the peer has a request under this key, or is about to get it.
+    pub(crate) fn is_open(&self, key: &K) -> bool {
+        matches!(self.entries.get(key), Some(EntryState::Sending(_) | EntryState::Sent(_)))
+    }
+
     /// Allows the held request to be written; from here on it can be answered. Returns `what` as the error if the request was
     /// cancelled or the peer ended in the meantime.
     pub(crate) fn release(&mut self, key: &K, what: T) -> Result<(), T> {

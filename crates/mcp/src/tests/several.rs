@@ -1,5 +1,6 @@
 mod hall;
 mod hostile;
+mod input;
 mod merging;
 mod passing;
 mod reads;

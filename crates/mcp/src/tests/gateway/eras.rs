@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, call_in_flight, definitions};
+use crate::Era;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
@@ -8,10 +9,10 @@ fn supported() -> Value {
     json!(["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])
 }
 
-/// A desk whose server may ask the client, which no client of the stateless era takes.
+/// A desk for clients of the handshake era alone.
 fn of_one_era() -> Desk {
     let setup = Setup::default();
-    let settings = setup.settings.clone().allow_server_method("elicitation/create").unwrap();
+    let settings = setup.settings.clone().client_era(Era::Handshake);
     Desk::before_the_handshake(Setup { settings, ..setup })
 }
 

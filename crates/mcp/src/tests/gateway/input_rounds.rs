@@ -178,12 +178,3 @@ fn a_refused_retry_leaves_its_state() {
     desk.send(&refund(4, &input(&state)).to_string());
     assert_eq!(desk.server_got()["params"]["requestState"], "the server's");
 }
-
-#[test]
-fn without_a_pinned_era_no_request_for_input_passes() {
-    let mut setup = Setup::default().patient();
-    setup.settings = setup.settings.allow_server_method("elicitation/create").unwrap();
-    let mut desk = Desk::before_the_handshake(setup);
-    desk.send(&search(1, &json!({})).to_string());
-    assert_eq!(desk.error(&json!(1)).1, "PROTOCOL_ERA");
-}
