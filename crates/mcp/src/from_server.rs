@@ -334,11 +334,12 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
 
 /// Keeps a call whose result the server has promised, and passes the promise.
 fn promised(link: &Link, line: &[u8], message: ValueRef<'_>, client: &RpcId, task: &str, call: InFlight) {
+    let pending = link.pending_record(&call);
     if !link.tasks.add(task, call) {
         link.record(Direction::ToClient, None, Fault::ServerAnswer);
         return link.answer(client, error_line(Some(client), Fault::ServerAnswer));
     }
-    link.record(Direction::ToClient, Some(era_2025::CALL), Fault::TaskPending);
+    link.record_pending(pending);
     pass_answer(link, line, message, client, |edits, place| cut_look_alikes(link, edits, place, message));
 }
 

@@ -7,6 +7,7 @@ use countersign_audit_log::{
 };
 use countersign_canonical_json::ValueRef;
 use countersign_core::Timestamp;
+use countersign_tool_gate::InFlight;
 
 use crate::era_2025;
 use crate::fault::Fault;
@@ -51,6 +52,24 @@ impl Link {
         record.method = method.map(Into::into);
         record.reason = Some(fault.reason().into());
         record
+    }
+
+    /// Builds the record that the server has promised the result of an accepted call.
+    pub(crate) fn pending_record(&self, call: &InFlight) -> GatewayRecord {
+        let fault = Fault::TaskPending;
+        let mut record = self.gateway_record(self.now(), Direction::ToClient, Some(era_2025::CALL), fault);
+        let reason = format!("{}: {} of record {}", fault.reason(), call.call_id(), call.decision());
+        record.reason = Some(reason.as_str().into());
+        record
+    }
+
+    /// Queues the record of a promise. It is no refusal, so no rate limits it.
+    pub(crate) fn record_pending(&self, record: GatewayRecord) {
+        let row = row_of(Direction::ToClient, Fault::TaskPending);
+        let work = move |link: &Self| {
+            link.keep(&Record::Gateway(record));
+        };
+        self.recording.jobs.push(1, Job { row, work: Box::new(work) });
     }
 
     /// Records the server's own description from the handshake. The session's own entry precedes it.

@@ -227,6 +227,12 @@ impl InFlight {
         &self.call_id
     }
 
+    /// Returns the number of the decision in the record.
+    #[must_use]
+    pub const fn decision(&self) -> u64 {
+        self.decision
+    }
+
     /// Returns the number of the plan's step that the call is, from 1 on; `None` if the gate has no plan.
     #[must_use]
     pub fn plan_step(&self) -> Option<u64> {

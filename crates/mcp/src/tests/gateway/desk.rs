@@ -629,6 +629,16 @@ impl Desk {
         self.sink.latest().into_iter().filter_map(|(_, record)| reason(record)).collect()
     }
 
+    /// Recorded reasons of the gateway's own entries, oldest first.
+    pub(super) fn gateway_reasons(&self) -> Vec<String> {
+        self.stop.wait_recorded();
+        let reason = |record: Record| match record {
+            Record::Gateway(record) => record.reason.map(|reason| reason.as_str().into()),
+            Record::Session(_) | _ => None,
+        };
+        self.sink.latest().into_iter().filter_map(|(_, record)| reason(record)).collect()
+    }
+
     /// The code of the operator's next notice.
     pub(super) fn notice(&self) -> &'static str {
         self.notices.recv_timeout(PATIENCE).expect("a notice")

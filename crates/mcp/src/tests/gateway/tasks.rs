@@ -232,4 +232,6 @@ fn a_task_that_has_not_ended_has_an_unknown_outcome() {
     desk.close_server();
     desk.ended();
     assert_eq!(desk.sorted_record(), ["ACCEPT", "TASK_PENDING", "Unknown"]);
+    let reasons = desk.gateway_reasons();
+    assert_eq!(reasons, ["the server promised the result of an accepted call: call-1 of record 3"]);
 }
