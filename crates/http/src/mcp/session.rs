@@ -229,7 +229,8 @@ impl McpSession {
                 let Some(post) = number_of(own).and_then(|number| responses.open.remove(&number)) else {
                     return true;
                 };
-                if post.is_initialize {
+                // A second `initialize` is refused, and leaves the session as it is.
+                if post.is_initialize && responses.version.is_none() {
                     responses.version = line.version().map(ToOwned::to_owned);
                     responses.is_refused = responses.version.is_none();
                 }
