@@ -55,6 +55,14 @@ impl FolderDisk {
         &self.path
     }
 
+    /// Returns whether a writer has the lock of that name. Creates nothing. A lock that cannot be read counts as free.
+    pub(crate) fn is_locked(&self, name: &str) -> bool {
+        let Ok(mut lock) = self.file(name, &mut Self::options()) else { return false };
+        let tried = lock.file.try_lock();
+        lock.is_locked = tried.is_ok();
+        matches!(tried, Err(TryLockError::WouldBlock))
+    }
+
     fn options() -> OpenOptions {
         let mut options = OpenOptions::new();
         options.read(true).write(true);

@@ -5,6 +5,7 @@ use countersign_tlog::note::KeyName;
 
 use super::Log;
 use super::keeper::StateKeeper;
+use super::open::LOCK;
 use super::options::LogOptions;
 use crate::closing::require_not_closed;
 use crate::log_files::step;
@@ -182,6 +183,10 @@ fn open_from(
             return Err(failed(AuditError::Unavailable(io::Error::other(
                 "a link in the place of a log's folder",
             ))));
+        }
+        // why: its writer has verified it. Each signature here would be verified for each log in use.
+        if FolderDisk::existing(log.folder_in(folder)).is_ok_and(|disk| disk.is_locked(LOCK)) {
+            continue;
         }
         let keeper = StateKeeper::new(&options, Some(folder)).map_err(failed)?;
         if let Some(keeper) = &keeper {
