@@ -362,21 +362,24 @@ async def crowds(folder):
     def size(pid):
         return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text()).group(1)) // 1024
 
-    async def p99(one, calls=300):
-        """Calls in turn. Returns the 99th percentile of the times in milliseconds, and whether each call was answered."""
+    async def timed(one, while_it_runs=None, calls=300):
+        """Calls in turn, so often or until the other ends. Returns the times in milliseconds, and whether each call was answered."""
         times, answered = [], 0
-        for _ in range(calls):
+        while len(times) < calls or while_it_runs and not while_it_runs.done():
             begin = time.perf_counter()
             done = await one.call_tool("plain", {})
-            times.append(time.perf_counter() - begin)
+            times.append((time.perf_counter() - begin) * 1e3)
             answered += done.content[0].text == "done"
-        return sorted(times)[calls * 99 // 100] * 1e3, answered == calls
+        return times, answered == len(times)
+
+    def p99(times):
+        return sorted(times)[len(times) * 99 // 100]
 
     with served(folder, "asking", command, {"plain": free}, sessions=100) as (url, gateway):
         host, port = re.match(r"http://([^:]+):(\d+)", url).groups()
         async with client(url, "2026-07-28", "bob") as one:
-            await p99(one)
-            (alone, _), before = await p99(one), size(gateway.pid)
+            await timed(one)
+            (alone, _), before = await timed(one), size(gateway.pid)
             slow = []
             for n in range(1_000):
                 reader, writer = await asyncio.open_connection(host, port)
@@ -386,10 +389,9 @@ async def crowds(folder):
                     writer.write(f"Authorization: Bearer {TOKENS['ada']}\r\nContent-Type: application/json\r\n"
                                  "Accept: application/json, text/event-stream\r\nContent-Length: 60000\r\n\r\n{".encode())
                 slow.append((reader, writer))
-            (beside, is_served), held = await p99(one), size(gateway.pid)
+            (slowly, is_served), held = await timed(one), size(gateway.pid)
             check("http: 1,000 slow connections take little memory", held - before < 64, (before, held))
             check("http: a good client is served beside them", is_served)
-            print(f"      its p99: {alone:.1f} ms alone, {beside:.1f} ms beside them")
             ends = await asyncio.wait_for(asyncio.gather(*(reader.read() for reader, _ in slow), return_exceptions=True), 40)
             check("http: each slow connection is closed", len(ends) == 1_000, len(ends))
             for _, writer in slow:
@@ -398,13 +400,14 @@ async def crowds(folder):
             # In a process of its own: the good client's times are not to include its work.
             with concurrent.futures.ProcessPoolExecutor(1) as pool:
                 crowd = asyncio.get_running_loop().run_in_executor(pool, abandon, url, sessions)
-                (beside, is_served) = await p99(one)
+                (beside, is_served) = await timed(one, crowd)
                 check("http: a good client is served beside abandoned sessions", is_served)
                 codes = await crowd
-            (after, is_served), held = await p99(one), size(gateway.pid)
+            (after, is_served), held = await timed(one), size(gateway.pid)
             check("http: a good client is served after them", is_served)
             check("http: abandoned sessions make room for one another", set(codes) == {200} and codes.total() >= sessions, codes)
-            print(f"      {dict(codes)}; its p99: {alone:.1f} ms alone, {beside:.1f} ms beside them, {after:.1f} ms after them")
+            print(f"      {dict(codes)}; its p99: {p99(alone + after):.1f} ms alone ({p99(alone):.1f} before, {p99(after):.1f} after), "
+                  f"{p99(slowly):.1f} ms beside slow connections, {p99(beside):.1f} ms beside sessions that are opened ({len(beside)} calls)")
             print(f"      resident memory: {before} MiB before, {held} MiB after them")
             check("http: abandoned sessions take little memory", held - before < 64, (before, held))
             children = subprocess.run(["pgrep", "-P", str(gateway.pid)], capture_output=True, text=True).stdout.split()

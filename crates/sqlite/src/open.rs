@@ -152,15 +152,18 @@ fn wait_for_locks(db: &Connection, millis: u64) -> rusqlite::Result<()> {
     db.busy_timeout(Duration::from_millis(millis.min(i32::MAX.unsigned_abs().into())))
 }
 
+/// Has each commit synced, and verifies that.
+pub(crate) fn sync_commits(db: &Connection) -> Result<(), StoreOpenError> {
+    db.pragma_update(None, "synchronous", "FULL")?;
+    if pragma(db, "synchronous")? == 2 { Ok(()) } else { Err(StoreOpenError::Sqlite(None)) }
+}
+
 /// Sets the options that make a commit survive a crash, and verifies them.
 fn settle(db: &Connection) -> Result<(), StoreOpenError> {
     let mode: String = db.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
-    db.pragma_update(None, "synchronous", "FULL")?;
+    sync_commits(db)?;
     db.pragma_update(None, "fullfsync", true)?;
     db.pragma_update(None, "checkpoint_fullfsync", true)?;
     db.pragma_update(None, "cell_size_check", true)?;
-    if mode != "wal" || pragma(db, "synchronous")? != 2 {
-        return Err(StoreOpenError::Sqlite(None));
-    }
-    Ok(())
+    if mode == "wal" { Ok(()) } else { Err(StoreOpenError::Sqlite(None)) }
 }

@@ -89,7 +89,7 @@ impl PendingApprovals for SqliteStore {
 
     fn note_alive(&self, session: &SessionId, kind: SessionKind, now: Timestamp) -> Result<(), PendingError> {
         let (asker, is_named) = (asker_of_session(session), kind == SessionKind::Named);
-        flat(self.write(|tx| {
+        flat(self.write_unsynced(|tx| {
             tx.execute(
                 "DELETE FROM session WHERE asker <> :asker AND (named = 1 OR alive <= :silent) \
                  AND NOT EXISTS (SELECT 1 FROM pending WHERE pending.asker = session.asker)",
@@ -105,7 +105,7 @@ impl PendingApprovals for SqliteStore {
     }
 
     fn end_session(&self, session: &SessionId) -> Result<(), PendingError> {
-        flat(self.write(|tx| {
+        flat(self.write_unsynced(|tx| {
             let end = "UPDATE session SET alive = ?2 WHERE asker = ?1 AND named = 0";
             tx.execute(end, (asker_of_session(session).as_bytes(), NEVER))?;
             Ok(Ok(()))

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::StoreOpenError;
 use crate::error::StoreFailure;
-use crate::open::{FileId, Making, open};
+use crate::open::{FileId, Making, open, sync_commits};
 use crate::schema::Identity;
 
 /// Default busy timeout for other threads and processes: 5 seconds.
@@ -114,11 +114,20 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreFailure>,
     ) -> Result<T, StoreFailure> {
+        self.with(|db| transact(db, work))
+    }
+
+    /// As [`write`](Self::write), but a power cut may undo it: for rows about a process, which ends then as well.
+    pub(crate) fn write_unsynced<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreFailure>,
+    ) -> Result<T, StoreFailure> {
         self.with(|db| {
-            let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let done = work(&tx)?;
-            tx.commit()?;
-            Ok(done)
+            db.pragma_update(None, "synchronous", "NORMAL")?;
+            let done = transact(db, work);
+            // INVARIANT: every other commit is synced, or the store is poisoned.
+            sync_commits(db).map_err(|_| StoreFailure::Poisoned)?;
+            done
         })
     }
 
@@ -155,6 +164,16 @@ impl SqliteStore {
     pub(crate) fn on_connection<T>(&self, work: impl FnOnce(&Connection) -> T) -> T {
         work(&self.state.lock().db)
     }
+}
+
+fn transact<T>(
+    db: &mut Connection,
+    work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreFailure>,
+) -> Result<T, StoreFailure> {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let done = work(&tx)?;
+    tx.commit()?;
+    Ok(done)
 }
 
 /// Omits the path, which can be a secret of the host.

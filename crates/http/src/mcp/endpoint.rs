@@ -189,13 +189,16 @@ impl McpEndpoint {
 
     /// Opens a session of the handshake era. Waits a moment for the end of the one that it replaces.
     async fn begin(self: &Arc<Self>, caller: Arc<Caller>) -> Result<(String, Arc<McpSession>), Problem> {
-        let _asked = self.sessions.ask(&caller);
+        let asked = self.sessions.ask(&caller);
         let mut looks = 0..ROOM_LOOKS;
         loop {
+            let turn = asked.turn().await;
             self.sessions.make_room(&caller);
             let (endpoint, caller) = (Arc::clone(self), Arc::clone(&caller));
             let open = move || endpoint.sessions.begin(&caller, &endpoint.agent, &endpoint.reporter);
-            match self.slots.run(open).await {
+            let opened = self.slots.run(open).await;
+            drop(turn);
+            match opened {
                 Err(full) if full.code() == FULL && looks.next().is_some() => sleep(ROOM_LOOK).await,
                 opened => return opened,
             }

@@ -21,6 +21,9 @@ use crate::problem::Problem;
 
 /// Posts that wait for a gateway to read them.
 const WAITING: usize = 16;
+/// Held while a session is opened. First come, first served.
+type OpeningTurn = tokio::sync::Mutex<()>;
+
 /// Code of a refusal for want of room.
 pub(crate) const FULL: &str = "SESSIONS_FULL";
 /// Share of the sessions that one caller may have.
@@ -34,7 +37,7 @@ pub(crate) struct McpSessions {
     table: Mutex<SessionTable>,
     running: Arc<RunningGateways>,
     /// Sessions of the handshake era that are to be opened, by owner.
-    asked: Mutex<BTreeMap<Owner, usize>>,
+    asked: Mutex<BTreeMap<Owner, AskedSessions>>,
     pub(crate) tools: Arc<ToolHeaders>,
 }
 
@@ -53,18 +56,34 @@ struct RunningGateways {
     ended: Condvar,
 }
 
+/// Sessions of one caller that are to be opened.
+#[derive(Default)]
+struct AskedSessions {
+    count: usize,
+    turn: Arc<OpeningTurn>,
+}
+
 /// A session that is to be opened.
 pub(crate) struct AskedSession<'s> {
     sessions: &'s McpSessions,
     owner: Owner,
+    turn: Arc<OpeningTurn>,
+}
+
+impl AskedSession<'_> {
+    /// Waits for the turn to open a session. A caller opens one after another: each costs several syncs, for which the calls of
+    /// others would wait.
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
 }
 
 impl Drop for AskedSession<'_> {
     fn drop(&mut self) {
         let mut asked = self.sessions.asked.lock();
         if let Some(own) = asked.get_mut(&self.owner) {
-            *own = own.saturating_sub(1);
-            if *own == 0 {
+            own.count = own.count.saturating_sub(1);
+            if own.count == 0 {
                 asked.remove(&self.owner);
             }
         }
@@ -235,15 +254,16 @@ impl McpSessions {
         let owner = caller.owner();
         let mut asked = self.asked.lock();
         let own = asked.entry(owner.clone()).or_default();
-        *own = own.saturating_add(1);
-        AskedSession { sessions: self, owner }
+        own.count = own.count.saturating_add(1);
+        let turn = Arc::clone(&own.turn);
+        AskedSession { sessions: self, owner, turn }
     }
 
     /// Ends the caller's least recently used idle session if its sessions and those that are to be opened are above its share.
     /// There is room for another one once the gateway has ended.
     pub(crate) fn make_room(&self, caller: &Caller) {
         let owner = caller.owner();
-        let asked = self.asked.lock().get(&owner).copied().unwrap_or_default();
+        let asked = self.asked.lock().get(&owner).map_or(0, |own| own.count);
         let mut table = self.table.lock();
         // why: a place is locked while its session is opened, and that takes the table's lock.
         let is_taken = |place: &Arc<Mutex<_>>| place.try_lock().is_none_or(|place| Option::is_some(&place));

@@ -1,6 +1,7 @@
 use std::fs;
 use std::path::Path;
 
+use countersign_approval_token::{PendingApprovals as _, SessionKind};
 use countersign_core::{Millis, SpentTokens as _};
 
 use super::*;
@@ -305,6 +306,11 @@ fn a_store_without_its_id_is_refused() {
 fn a_commit_is_synced_before_it_counts() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path, at(0)).unwrap();
+    assert_eq!(count(&store, "PRAGMA synchronous"), 2);
+    // A note that a session runs need not survive a power cut. Later commits do.
+    let session = SessionId::new("s-1").unwrap();
+    store.note_alive(&session, SessionKind::Single, at(0)).unwrap();
+    store.end_session(&session).unwrap();
     assert_eq!(count(&store, "PRAGMA synchronous"), 2);
     let mode: String =
         store.on_connection(|db| db.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap());
