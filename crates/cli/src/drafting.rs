@@ -47,13 +47,25 @@ fn left_out(kind: &str, name: Option<&str>, failure: &Failure) {
 }
 
 impl Drafting {
-    /// Lists the server's tools, ends it, and returns the draft. Tools that a registry cannot contain are reported.
-    pub(crate) fn draft_of(
+    /// Drafts the tools of a server that `start` starts. A server of the stateless era may end at `initialize`: with
+    /// [`EraName::Auto`] it is started once more, and discovered. Returns the draft and the era that a configuration has to name.
+    pub(crate) fn settled(
         &self,
-        mut server: McpServer,
+        start: impl Fn() -> Result<McpServer, Failure>,
         era: EraName,
         interrupt: &Interrupt,
-    ) -> Result<Value, Failure> {
+    ) -> Result<(Value, EraName), Failure> {
+        let ended = match self.draft_of(start()?, era, interrupt) {
+            Err(failure) if era == EraName::Auto && failure.code() == "SERVER_ENDED" => failure,
+            drafted => return drafted.map(|draft| (draft, era)),
+        };
+        // Of a server that ends either way, the first end is the one to report.
+        let drafted = self.draft_of(start()?, EraName::Stateless, interrupt);
+        drafted.map(|draft| (draft, EraName::Stateless)).map_err(|_| ended)
+    }
+
+    /// Lists the server's tools, ends it, and returns the draft. Tools that a registry cannot contain are reported.
+    fn draft_of(&self, mut server: McpServer, era: EraName, interrupt: &Interrupt) -> Result<Value, Failure> {
         let mut client = server.client(self.wait, interrupt)?;
         let hello = client.initialize_to_list(era)?;
         let pages = client.list_settled_tools()?;

@@ -83,6 +83,30 @@ fn a_wrapped_entry_starts_a_gateway() {
 }
 
 #[test]
+fn server_that_ends_at_initialize_is_asked_for_its_era() {
+    let bench = client();
+    let hello = r#"'"method":"initialize"'*)"#;
+    let discover = r#"'"method":"initialize"'*) exit 3 ;;
+    *'"method":"server/discover"'*)
+      printf '{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}}\n' "$id" ;;
+    *never*)"#;
+    bench.write("server.sh", SERVER.replacen(hello, discover, 1));
+    done(&bench, "wrap mcp.json --yes");
+    let refused = start(&bench, "desk").call("delete_everything", json!({}));
+    assert_eq!(refused["_meta"]["dev.countersign/decision"]["code"], "UNDISCLOSED_TOOL", "{refused}");
+    let inspected = run(&bench, "mcp inspect --name desk -- sh server.sh");
+    assert_eq!(inspected.status.code(), Some(0));
+    assert!(
+        String::from_utf8_lossy(&inspected.stderr).contains("set `era = \"stateless\"`"),
+        "{inspected:?}"
+    );
+
+    bench.write("server.sh", "exit 3");
+    let ended = run(&bench, "mcp inspect --name desk -- sh server.sh");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("SERVER_ENDED"), "{ended:?}");
+}
+
+#[test]
 fn an_id_alone_names_the_question_of_its_profile() {
     let bench = client();
     let text = bench.read("mcp.json");

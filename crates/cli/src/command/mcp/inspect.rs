@@ -83,7 +83,10 @@ impl Inspect {
         source.era = self.era.unwrap_or_default();
         let agent = self.agent.clone().map_or_else(|| AgentId::new("agent"), Ok);
         let agent = agent.map_err(|_| internal("`agent` is no agent's id"))?;
-        self.drafting(name, agent).draft_of(source.start(&interrupt)?, source.era, &interrupt)
+        let start = || Ok(source.start(&interrupt)?);
+        let (draft, era) = self.drafting(name, agent).settled(start, source.era, &interrupt)?;
+        note_era(source.era, era);
+        Ok(draft)
     }
 
     /// Drafts one registry with the tools of all servers.
@@ -94,8 +97,10 @@ impl Inspect {
         let drafts = config.server.all().iter().map(|part| {
             let source = ServerSource::of_part(part, &self.server, MAX_MESSAGE, &reporter())?;
             let era = self.era.unwrap_or(source.era);
-            let server = source.start(&interrupt)?;
-            self.drafting(part.name.clone(), agent.clone()).draft_of(server, era, &interrupt)
+            let drafting = self.drafting(part.name.clone(), agent.clone());
+            let (draft, settled) = drafting.settled(|| Ok(source.start(&interrupt)?), era, &interrupt)?;
+            note_era(era, settled);
+            Ok(draft)
         });
         let drafts = drafts
             .zip(config.server.all())
@@ -107,6 +112,15 @@ impl Inspect {
 
     fn drafting(&self, name: ServerName, agent: AgentId) -> Drafting {
         Drafting { name, agent, registered_by: self.registered_by.clone(), version: 1, wait: self.wait }
+    }
+}
+
+/// Tells the operator of an era that the configuration has to name.
+fn note_era(asked: EraName, settled: EraName) {
+    if asked != settled {
+        note(
+            "note: the server ends at `initialize`: set `era = \"stateless\"` in its table of the configuration",
+        );
     }
 }
 

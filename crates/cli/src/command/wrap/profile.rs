@@ -88,6 +88,8 @@ pub(crate) struct DraftedEntry {
     agent: AgentId,
     by: OperatorId,
     by_url: Option<UrlServer>,
+    /// Era of MCP that the configuration names for the server.
+    era: EraName,
     entry: WrappedEntry,
 }
 
@@ -148,15 +150,15 @@ impl DraftedEntry {
         let drafting =
             Drafting { name: name.clone(), agent: agent.clone(), registered_by: by.clone(), version, wait };
         let source = by_url.as_ref().map(UrlServer::source).transpose()?;
-        let started = match &source {
-            Some(source) => source.start(interrupt)?,
-            None => McpServer::Process(process(target, server, interrupt)?),
+        let start = || match &source {
+            Some(source) => Ok(source.start(interrupt)?),
+            None => Ok(McpServer::Process(process(target, server, interrupt)?)),
         };
-        let mut draft = drafting.draft_of(started, EraName::Auto, interrupt)?;
+        let (mut draft, era) = drafting.settled(start, EraName::Auto, interrupt)?;
         let draft_tools: Vec<_> =
             draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
         let tools = draft_tools.iter().map(drafted_tool).collect::<Result<_, _>>()?;
-        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, by_url, entry })
+        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, by_url, era, entry })
     }
 
     /// Drafts the registry of a host's own tools, which its hook asks about. A draft that was signed before is kept, and tools in
@@ -214,7 +216,8 @@ impl DraftedEntry {
         let draft_tools: Vec<_> =
             draft.get_mut("tools").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
         let tools = draft_tools.iter().map(|tool| hook_tool(tool, root, guarded)).collect();
-        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, by_url: None, entry })
+        let (by_url, era) = (None, EraName::Auto);
+        Ok(Self { profile, tools, draft_tools, draft, name, agent, by, by_url, era, entry })
     }
 
     /// Signs the registry and writes the profile. A configuration that exists keeps all but its `[observe]` table.
@@ -274,6 +277,7 @@ impl DraftedEntry {
         let Self { agent, by, profile, name, .. } = self;
         let origin = self.origin(home)?;
         let by_url = self.by_url.as_ref().map(UrlServer::settings).unwrap_or_default();
+        let era = if self.era == EraName::Stateless { "era = \"stateless\"\n" } else { "" };
         Ok(format!(
             "# Made by `countersign wrap`. See docs/gateway.md.\n\n[registry]\nfile = \"registry.json\"\n\
              trust_root = \"../../trust-root.json\"\nstate = \"registry.state\"\nmax_age = \"365d\"\n\n\
@@ -281,7 +285,7 @@ impl DraftedEntry {
              [approval]\nkey_file = \"../../approval.key\"\nstore = \"../../approvals.sqlite\"\naudience = \"{profile}\"\nttl = \"10m\"\n\
              # Clients give up after 60 s: a call waits for its answer a little less.\nhold = \"45s\"\n\n\
              [record]\nfolder = \"log\"\nkey_file = \"../../log.key\"\norigin = \"{origin}\"\n\n\
-             [server]\nname = \"{name}\"\n{by_url}"
+             [server]\nname = \"{name}\"\n{era}{by_url}"
         ))
     }
 }

@@ -4,6 +4,7 @@ use countersign_core::Millis;
 use serde_json::{Value, json};
 
 use super::desk::{Desk, Setup, definitions};
+use crate::GatewayEnd;
 
 fn request(id: u64, method: &str, mut params: Value) -> String {
     params["_meta"] = json!({
@@ -227,6 +228,8 @@ fn a_retry_under_an_id_in_use_leaves_its_state() {
     let state = asked(&desk, 1);
     let other = call(&mut desk, 2);
     desk.send(&search(2, "x", &input(&state, "Ann")));
+    // A later call that arrived shows that the retry was read.
+    call(&mut desk, 4);
     desk.answer(&other, &json!({ "content": [] }));
     assert_eq!(desk.client_got()["result"]["content"], json!([]));
     assert_eq!(desk.client_got()["result"]["isError"], true);
@@ -243,5 +246,17 @@ fn the_end_of_the_server_ends_a_suspended_request() {
     desk.close_server();
     desk.send(&search(2, "x", &input(&state, "Ann")));
     desk.ended();
+    assert_eq!(desk.sorted_record(), ["ACCEPT", "Unknown"]);
+}
+
+#[test]
+fn the_end_of_the_client_waits_for_no_suspended_request() {
+    let mut desk = desk();
+    call(&mut desk, 1);
+    desk.serve(&form(7));
+    asked(&desk, 1);
+    desk.close_client();
+    desk.server_sees_the_end();
+    assert_eq!(desk.ended(), GatewayEnd::ClientClosed);
     assert_eq!(desk.sorted_record(), ["ACCEPT", "Unknown"]);
 }
