@@ -43,17 +43,19 @@ pub(crate) fn ask(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId) -
 /// Goes on with a suspended request: the server gets the client's answer, and the client the result under the id of its retry.
 pub(crate) fn resume(link: &Link, client: &RpcId, answered: &AnsweredRequest) {
     let AnsweredRequest { serial, request, answer } = answered;
-    let resumed = link.suspended.resume(*serial, client, &link.asked);
+    let (resumed, questions) = link.suspended.resume(*serial, client, &link.asked);
     let is_open = link.server_asked.lock().is_open(request);
     if is_open {
         link.server_asked.lock().answer(request);
         link.send_to_server(result_line(request, answer));
     }
     match resumed {
-        Resumed::Arriving => {}
+        Resumed::Running | Resumed::Arriving => {}
         Resumed::Unknown => link.answer_fault(Some(client), Fault::InputExpired),
         Resumed::Answered(answer) => give(link, client, answer),
-        Resumed::Running(behind) => behind.into_iter().for_each(|(id, line)| ask_next(link, &id, &line)),
+    }
+    for (id, line) in questions {
+        ask_next(link, &id, &line);
     }
 }
 

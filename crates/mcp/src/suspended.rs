@@ -15,6 +15,9 @@ const MAX_SUSPENDED: usize = 64;
 /// Most questions of the server that wait behind that of a suspended request.
 const MAX_BEHIND: usize = 16;
 
+/// Questions of the server, each with its id and its line.
+pub(crate) type Questions = VecDeque<(RpcId, Vec<u8>)>;
+
 /// The suspended requests of the client, by their numbers towards the server.
 ///
 /// Lock order: this one, then [`Requests`].
@@ -29,7 +32,7 @@ pub(crate) struct SuspendedRequest {
     /// The server's id of its question to the client.
     asked: RpcId,
     /// Further questions of the server, for after the retry.
-    behind: VecDeque<(RpcId, Vec<u8>)>,
+    behind: Questions,
     answer: Option<KeptAnswer>,
     /// The client's id of its retry, if the server's answer is being kept at this moment.
     client: Option<RpcId>,
@@ -50,8 +53,8 @@ pub(crate) enum KeptAnswer {
 /// What becomes of a suspended request at the client's retry.
 #[derive(Debug)]
 pub(crate) enum Resumed {
-    /// The server goes on with it. Its further questions follow.
-    Running(VecDeque<(RpcId, Vec<u8>)>),
+    /// The server goes on with it.
+    Running,
     Answered(KeptAnswer),
     /// The server's answer is about to be kept, and is delivered then.
     Arriving,
@@ -60,7 +63,7 @@ pub(crate) enum Resumed {
 
 impl SuspendedRequest {
     pub(crate) fn new(asked: &RpcId, expires: Timestamp) -> Self {
-        Self { expires, asked: asked.clone(), behind: VecDeque::new(), answer: None, client: None }
+        Self { expires, asked: asked.clone(), behind: Questions::new(), answer: None, client: None }
     }
 }
 
@@ -116,19 +119,22 @@ impl SuspendedRequests {
         waiting
     }
 
-    /// Gives a suspended request to the client's retry.
-    pub(crate) fn resume<T>(&self, serial: u64, client: &RpcId, table: &Mutex<Requests<T>>) -> Resumed {
+    /// Gives a suspended request to the client's retry. Returns also the questions of the server that waited for it.
+    pub(crate) fn resume<T>(
+        &self,
+        serial: u64,
+        client: &RpcId,
+        table: &Mutex<Requests<T>>,
+    ) -> (Resumed, Questions) {
         let mut state = self.state.lock();
-        let Some(suspended) = state.get_mut(&serial) else { return Resumed::Unknown };
+        let Some(suspended) = state.get_mut(&serial) else { return (Resumed::Unknown, Questions::new()) };
+        let behind = std::mem::take(&mut suspended.behind);
         if suspended.answer.is_none() && !table.lock().resume(serial, client) {
             suspended.client = Some(client.clone());
-            return Resumed::Arriving;
+            return (Resumed::Arriving, behind);
         }
-        match state.remove(&serial) {
-            Some(SuspendedRequest { answer: Some(answer), .. }) => Resumed::Answered(answer),
-            Some(SuspendedRequest { behind, .. }) => Resumed::Running(behind),
-            None => Resumed::Unknown,
-        }
+        let answer = state.remove(&serial).and_then(|suspended| suspended.answer);
+        (answer.map_or(Resumed::Running, Resumed::Answered), behind)
     }
 
     /// Queues a question of the server behind that of a suspended request.

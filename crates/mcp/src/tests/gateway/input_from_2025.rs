@@ -162,6 +162,39 @@ fn a_second_question_waits_for_the_retry() {
 }
 
 #[test]
+fn a_question_behind_an_answered_request_goes_to_another() {
+    let mut desk = desk();
+    let first = call(&mut desk, 1);
+    for id in [7, 8] {
+        desk.serve(&form(id));
+    }
+    let state = asked(&desk, 1);
+    desk.answer(&first, &json!({ "content": [] }));
+    desk.nothing_reached_the_client();
+    let second = call(&mut desk, 2);
+    desk.send(&search(3, "x", &input(&state, "Ann")));
+    got_input(&desk, 7, "Ann");
+    assert_eq!(desk.client_got()["id"], 3);
+    let state = asked(&desk, 2);
+    desk.send(&search(4, "x", &input(&state, "Bob")));
+    got_input(&desk, 8, "Bob");
+    desk.answer(&second, &json!({ "content": [] }));
+    assert_eq!(desk.client_got()["id"], 4);
+
+    let third = call(&mut desk, 5);
+    for id in [9, 10] {
+        desk.serve(&form(id));
+    }
+    let state = asked(&desk, 5);
+    desk.answer(&third, &json!({ "content": [] }));
+    desk.nothing_reached_the_client();
+    desk.send(&search(6, "x", &input(&state, "Cat")));
+    got_input(&desk, 9, "Cat");
+    assert_eq!(desk.client_got()["id"], 6);
+    assert_eq!(desk.server_got()["error"]["code"], -32601, "no request is left to carry it");
+}
+
+#[test]
 fn a_withdrawn_question_gets_no_answer() {
     let mut desk = desk();
     let wire = call(&mut desk, 1);
