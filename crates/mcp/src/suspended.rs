@@ -15,8 +15,8 @@ const MAX_SUSPENDED: usize = 64;
 /// Most questions of the server that wait behind that of a suspended request.
 const MAX_BEHIND: usize = 16;
 
-/// Questions of the server, each with its id and its line.
-pub(crate) type Questions = VecDeque<(RpcId, Vec<u8>)>;
+/// WaitingQuestions of the server, each with its id and its line.
+pub(crate) type WaitingQuestions = VecDeque<(RpcId, Vec<u8>)>;
 
 /// The suspended requests of the client, by their numbers towards the server.
 ///
@@ -32,7 +32,7 @@ pub(crate) struct SuspendedRequest {
     /// The server's id of its question to the client.
     asked: RpcId,
     /// Further questions of the server, for after the retry.
-    behind: Questions,
+    behind: WaitingQuestions,
     answer: Option<KeptAnswer>,
     /// The client's id of its retry, if the server's answer is being kept at this moment.
     client: Option<RpcId>,
@@ -63,7 +63,7 @@ pub(crate) enum Resumed {
 
 impl SuspendedRequest {
     pub(crate) fn new(asked: &RpcId, expires: Timestamp) -> Self {
-        Self { expires, asked: asked.clone(), behind: Questions::new(), answer: None, client: None }
+        Self { expires, asked: asked.clone(), behind: WaitingQuestions::new(), answer: None, client: None }
     }
 }
 
@@ -125,9 +125,11 @@ impl SuspendedRequests {
         serial: u64,
         client: &RpcId,
         table: &Mutex<Requests<T>>,
-    ) -> (Resumed, Questions) {
+    ) -> (Resumed, WaitingQuestions) {
         let mut state = self.state.lock();
-        let Some(suspended) = state.get_mut(&serial) else { return (Resumed::Unknown, Questions::new()) };
+        let Some(suspended) = state.get_mut(&serial) else {
+            return (Resumed::Unknown, WaitingQuestions::new());
+        };
         let behind = std::mem::take(&mut suspended.behind);
         if suspended.answer.is_none() && !table.lock().resume(serial, client) {
             suspended.client = Some(client.clone());
