@@ -52,3 +52,10 @@ impl Object {
         self.text.push(':');
     }
 }
+
+/// A text as JSON.
+pub(crate) fn json_string(text: &str) -> String {
+    let mut json = String::new();
+    write_string(&mut json, text);
+    json
+}

@@ -4,7 +4,8 @@ use countersign_core::ToolId;
 use countersign_registry::is_read_name;
 use countersign_tool_gate::Rejection;
 
-use crate::cut::{Edits, ValuePosition};
+use crate::compose::json_string;
+use crate::cut::{Edits, ValuePosition, replaced};
 use crate::era_2025::{self, ClientNotification, ClientRequest};
 use crate::era_2026::{
     self, Listened, ModernMethod, ModernRequest, ResultKind, client_info, discovered_line, initialized_line,
@@ -219,14 +220,23 @@ fn about_task(
     params: Option<ValueRef<'_>>,
 ) {
     let name = method.as_str();
-    let Some(task) = method.task(params) else {
+    let Some(shown) = method.task(params) else {
         return refuse(link, Some(id), Some(name), Fault::BadParams);
     };
-    if !link.tasks.has(task) {
+    let task = link.settings.shown.as_ref().map_or(Some(shown), |names| names.plain_whole(shown));
+    let Some(task) = task.filter(|task| link.tasks.has(task)) else {
         return refuse(link, Some(id), Some(name), Fault::TaskUnknown);
-    }
+    };
     link.to_client.modern.rounds.allow_task(id);
-    pass_on(link, message, id, name, RequestPurpose::Task(method, task.to_owned()));
+    let purpose = RequestPurpose::Task(method, task.to_owned());
+    if task == shown {
+        return pass_on(link, message, id, name, purpose);
+    }
+    let line = replaced(message.as_str().as_bytes(), &["params", "taskId"], &json_string(task));
+    match line_limits(link.settings.limits.client_line).map(|limits| read(&line, message.recipe(), &limits)) {
+        Ok(Ok(message)) => pass_on(link, &message, id, name, purpose),
+        Ok(Err(_)) | Err(_) => refuse(link, Some(id), Some(name), Fault::BadParams),
+    }
 }
 
 /// Refuses a request of the stateless era. It is not the agent's conduct, so even an attempted call does not count as one.

@@ -1,10 +1,11 @@
 use std::io::Read;
 
 use countersign_audit_log::{Direction, OutcomeKind};
-use countersign_canonical_json::{Limits, Recipe, ValueRef, read, write_string};
+use countersign_canonical_json::{Limits, Recipe, ValueRef, read};
 use countersign_core::Digest;
 use countersign_tool_gate::InFlight;
 
+use crate::compose::json_string;
 use crate::cut::replaced;
 use crate::definitions::{review_instructions, review_page};
 use crate::era_2025::{self, Page, ServerNotification};
@@ -28,7 +29,7 @@ use crate::requests::Request;
 use crate::session_end::look_at_session;
 use crate::suspended::KeptAnswer;
 use crate::table::{Answered, Cancel};
-use crate::tasks::{self, TaskMethod, TaskState};
+use crate::tasks::{self, TASK_ID, TaskMethod, TaskState};
 
 /// Reads the server's lines until the stream ends, and passes the allowed ones.
 ///
@@ -340,7 +341,7 @@ fn promised(link: &Link, line: &[u8], message: ValueRef<'_>, client: &RpcId, tas
         return link.answer(client, error_line(Some(client), Fault::ServerAnswer));
     }
     link.record_pending(pending);
-    pass_answer(link, line, message, client, |edits, place| cut_look_alikes(link, edits, place, message));
+    pass_about_task(link, line, message, client, task);
 }
 
 /// Passes the answer to a request about a task. The end of a task is the outcome of its call.
@@ -370,7 +371,17 @@ fn told_of_task(
         link.record(Direction::ToClient, Some(method.as_str()), Fault::ServerAnswer);
         return link.answer(client, error_line(Some(client), Fault::ServerAnswer));
     }
-    pass_answer(link, line, message, client, |edits, place| cut_look_alikes(link, edits, place, message));
+    pass_about_task(link, line, message, client, task);
+}
+
+/// Forwards an answer about a task, whose id names its server if there are several.
+fn pass_about_task(link: &Link, line: &[u8], message: ValueRef<'_>, client: &RpcId, task: &str) {
+    pass_answer(link, line, message, client, |edits, place| {
+        cut_look_alikes(link, edits, place, message);
+        if let (Some(shown), Some(id)) = (&link.settings.shown, place.find(&["result", TASK_ID])) {
+            edits.replace(&id, json_string(&shown.shown_whole(task)));
+        }
+    });
 }
 
 /// Records the outcome of a call whose task has ended. A task that another answer ended is gone.
@@ -409,12 +420,10 @@ fn pass_reads(
         let items = result.get(list.member()).into_iter().flat_map(ValueRef::elements).enumerate();
         let listed = place.find(&["result", list.member()]);
         for (at, prompt) in items.filter(|(at, _)| kept.contains(at)) {
-            let name = prompt.get("name").and_then(ValueRef::as_str).map(|name| shown.shown_prompt(name));
+            let name = prompt.get("name").and_then(ValueRef::as_str).map(|name| shown.shown_whole(name));
             let old = listed.as_ref().and_then(|items| items.element(at)?.get("name"));
             if let (Some(name), Some(old)) = (name, old) {
-                let mut json = String::new();
-                write_string(&mut json, &name);
-                edits.replace(&old, json);
+                edits.replace(&old, json_string(&name));
             }
         }
     });

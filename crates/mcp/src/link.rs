@@ -233,10 +233,11 @@ impl Link {
         client_methods(self.reads(), &self.settings.client_methods)
     }
 
-    /// Returns whether a server may answer a call of some tool of the session with a task: of the stateless era, alone behind the
-    /// gateway.
+    /// Returns whether a server may answer a call of some of its tools with a task: one of the stateless era.
     pub(crate) fn may_promise(&self) -> bool {
-        self.speaks_tasks() && self.gate.contract().tools().iter().any(|tool| self.may_promise_for(tool))
+        let contract = self.gate.contract();
+        let own = |tool: &&ToolId| tool.server() == self.settings.server();
+        self.speaks_tasks() && contract.tools().iter().filter(own).any(|tool| self.may_promise_for(tool))
     }
 
     /// Returns whether the server may answer a call of this tool with a task.
@@ -250,7 +251,7 @@ impl Link {
     }
 
     fn speaks_tasks(&self) -> bool {
-        self.settings.shown.is_none() && self.modern_server.is_on() && self.to_client.modern.is_on()
+        self.modern_server.is_on() && self.to_client.modern.is_on()
     }
 
     /// Sends one line to the client, as soon as there is room.

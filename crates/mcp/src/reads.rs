@@ -104,7 +104,7 @@ impl ReadMethod {
         let Some(path) = self.prompt_place(params) else { return Some(args.to_owned()) };
         let name = path.iter().try_fold(params, |value, name| value.get(name))?.as_str()?;
         let mut plain = String::new();
-        write_string(&mut plain, shown.plain_prompt(name)?);
+        write_string(&mut plain, shown.plain_whole(name)?);
         String::from_utf8(replaced(args.as_bytes(), path, &plain)).ok()
     }
 

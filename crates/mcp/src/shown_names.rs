@@ -69,13 +69,13 @@ impl ShownNames {
         Some(rest)
     }
 
-    /// The name under which the client sees a prompt. It has no short form: no API of models takes it.
-    pub(crate) fn shown_prompt(&self, prompt: &str) -> String {
+    /// The name under which the client sees a prompt, or the id of a task. It has no short form: no API of models takes it.
+    pub(crate) fn shown_whole(&self, prompt: &str) -> String {
         format!("{}{prompt}", self.prefix)
     }
 
-    /// The server's name of a prompt, from the name that the client sees.
-    pub(crate) fn plain_prompt<'a>(&self, shown: &'a str) -> Option<&'a str> {
+    /// The server's name of a prompt, or its id of a task, from the one that the client sees.
+    pub(crate) fn plain_whole<'a>(&self, shown: &'a str) -> Option<&'a str> {
         shown.strip_prefix(&*self.prefix)
     }
 }

@@ -18,7 +18,7 @@ use crate::era_2026::{self, INPUT_REQUESTS, INPUT_RESPONSES, UPDATE_TASK};
 const MAX_OPEN: usize = 1_024;
 /// Longest id of a task, in bytes.
 const MAX_ID: usize = 256;
-const TASK_ID: &str = "taskId";
+pub(crate) const TASK_ID: &str = "taskId";
 
 /// A request about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use crate::listing::Deadline;
 use crate::message::{Message, RpcId, error_line};
 use crate::reads::{ReadList, ReadMethod, ReadScope};
 use crate::shown_names::ShownNames;
+use crate::tasks::{TASK_ID, TaskMethod};
 
 /// Servers that get a request, each with the line for it.
 struct Route {
@@ -99,6 +100,10 @@ impl Group {
         let route = match method {
             era_2025::CALL => named()
                 .and_then(|name| self.servers.iter().position(|server| server.shown.has(name)))
+                .and_then(|at| to_all(RequestKind::Single, vec![at])),
+            _ if TaskMethod::of(method).is_some() => params
+                .and_then(|params| params.get(TASK_ID)?.as_str())
+                .and_then(|task| self.servers.iter().position(|server| server.shown.has(task)))
                 .and_then(|at| to_all(RequestKind::Single, vec![at])),
             era_2025::INITIALIZE => to_all(RequestKind::Initialize, table.to_greet()),
             era_2025::PING if !is_modern => to_all(RequestKind::Any, table.alive()),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read, write_string};
+use countersign_canonical_json::{Canonical, Kind, Limits, Recipe, ValueRef, read};
 
 use super::table::{AnswerPart, RequestKind, SharedRequest};
-use crate::compose::Object;
+use crate::compose::{Object, json_string};
 use crate::cut::{Edits, ValuePosition};
 use crate::era_2025;
 use crate::era_2026;
@@ -160,10 +160,4 @@ fn with_member(line: &[u8], name: &str, json: &str) -> Vec<u8> {
         edits.add_member(&result, name, json);
     }
     edits.finish()
-}
-
-fn json_string(text: &str) -> String {
-    let mut json = String::new();
-    write_string(&mut json, text);
-    json
 }

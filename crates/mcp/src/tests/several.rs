@@ -5,3 +5,4 @@ mod merging;
 mod passing;
 mod reads;
 mod stateless;
+mod tasks;

@@ -100,7 +100,8 @@ impl Hall {
 
     pub(super) fn with(servers: [(GatewaySettings, Answers); 2]) -> Self {
         let tools = ["files", "web"].into_iter().flat_map(|server| {
-            ["read", "write"].into_iter().map(move |tool| TestTool::of(server, tool, "read"))
+            let write = TestTool::of(server, "write", "read").member("tasks", "allowed");
+            [TestTool::of(server, "read", "read"), write]
         });
         let read = |server: &str, method: &str| TestTool::of(server, method, "read");
         let from = |root: &str| json!({ "kind": "uri_within", "at": "/uri", "roots": [root] });
