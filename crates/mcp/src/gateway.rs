@@ -14,13 +14,14 @@ use parking_lot::Mutex;
 
 use crate::answers::watch_answers;
 use crate::calls::{decide_calls, decide_unlisted};
+use crate::end_progress::EndedBy;
 use crate::error::{CallIdError, GatewayError};
 use crate::fault::Fault;
 use crate::forms::ClientForms;
 use crate::from_client::read_client;
 use crate::from_server::{lost, read_server};
 use crate::line::{LineReader, PeerLines};
-use crate::link::{EndedBy, Link, LinkParts, NewCallId};
+use crate::link::{Link, LinkParts, NewCallId};
 use crate::message::RpcId;
 use crate::notice::{ContractNews, GatewayNotice};
 use crate::plans::finish;

@@ -23,6 +23,8 @@ mod compose;
 mod cut;
 mod definitions;
 mod edited;
+mod end_progress;
+mod ending;
 mod era_2025;
 mod era_2026;
 mod error;
