@@ -22,7 +22,7 @@ use crate::link::Link;
 use crate::members::strange;
 use crate::message::{Body, Message, NotAMessage, RpcId, error_line, result_line};
 use crate::modern_client::{hello_line, without_era};
-use crate::older_client::ClientRound;
+use crate::older_client::{ClientRound, RoundReply};
 use crate::reads::{ReadList, ReadMethod, ReadParams};
 use crate::request_purpose::RequestPurpose;
 use crate::results::{RefusalText, refusal_line};
@@ -549,9 +549,9 @@ fn answer(link: &Link, message: &Canonical, id: &RpcId, body: Body<'_>) {
         return;
     }
     match input_to_2025::reply(link, id, body) {
-        Some(Some(round)) => return make_again(link, round),
-        Some(None) => return,
-        None => {}
+        RoundReply::Whole(round) => return make_again(link, round),
+        RoundReply::Taken | RoundReply::Refused(_) => return,
+        RoundReply::Unknown => {}
     }
     let answered = link.server_asked.lock().answer(id);
     match answered {

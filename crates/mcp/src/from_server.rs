@@ -204,8 +204,9 @@ fn answer(link: &Link, line: &[u8], message: ValueRef<'_>, id: &RpcId, body: Bod
         Answered::Late => return,
         Answered::Unknown => return link.record(Direction::ToClient, None, Fault::UnexpectedAnswer),
     };
-    if request.client.is_none() && link.asked.lock().serial(id).is_some_and(|it| link.suspended.has(it)) {
-        suspended(link, line, message, id, request.what, body);
+    let own = if request.client.is_none() { link.asked.lock().serial(id) } else { None };
+    if let Some(serial) = own.filter(|serial| link.suspended.has(*serial)) {
+        suspended(link, line, message, serial, request.what, body);
         return link.settled();
     }
     if let Some((client, result, state)) = asks_for_input(link, message, &request) {
@@ -536,7 +537,7 @@ fn suspended(
     link: &Link,
     line: &[u8],
     message: ValueRef<'_>,
-    id: &RpcId,
+    serial: u64,
     what: RequestPurpose,
     body: Body<'_>,
 ) {
@@ -553,9 +554,8 @@ fn suspended(
         }
         KeptAnswer::Whole { line: line.to_vec(), is_call, notice }
     };
-    let serial = link.asked.lock().serial(id);
     let room = link.settings.limits.server_line;
-    if let Some((client, answer)) = serial.and_then(|serial| link.suspended.keep(serial, answer, room)) {
+    if let Some((client, answer)) = link.suspended.keep(serial, answer, room) {
         give(link, &client, answer);
     }
 }

@@ -103,23 +103,19 @@ fn line_of(id: &RpcId, asked: ValueRef<'_>) -> Option<String> {
     Some(line.finish())
 }
 
-/// Takes the client's answer to a request for input. Returns `None` if there is no such request; with the last answer, the round
-/// whose request is to be made again.
-#[expect(clippy::option_option, reason = "an answer may be one of several")]
-pub(crate) fn reply(link: &Link, id: &RpcId, body: Body<'_>) -> Option<Option<ClientRound>> {
+/// Takes the client's answer to a request for input. An error ends the round.
+pub(crate) fn reply(link: &Link, id: &RpcId, body: Body<'_>) -> RoundReply {
     let answer = match body {
         Body::Result(result) => Some(result.canonical_text()),
         Body::Error => None,
     };
     match link.older_client.reply(id, answer) {
-        RoundReply::Unknown => None,
-        RoundReply::Taken => Some(None),
-        RoundReply::Whole(round) => Some(Some(round)),
         RoundReply::Refused(round) => {
             link.record(Direction::ToServer, None, Fault::InputRefused);
             link.end_round(round, Fault::InputRefused);
-            Some(None)
+            RoundReply::Taken
         }
+        reply @ (RoundReply::Unknown | RoundReply::Taken | RoundReply::Whole(_)) => reply,
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) type NewCallId = Arc<dyn Fn() -> Result<CallId, CallIdError> + Send +
 
 /// Shared state of the gateway's threads.
 ///
-/// Lock order: `life`, then `asked`; `suspended`, then `asked`; and `contract_news`, then `listing` or `to_client`. No other two
+/// Lock order: `life`, `suspended` or `older_client`, then `asked`; and `contract_news`, then `listing` or `to_client`. No other two
 /// locks in here are held together.
 pub(crate) struct Link {
     pub(crate) settings: GatewaySettings,
