@@ -86,7 +86,7 @@ def error_of(text):
 
 
 def all_records(folder):
-    lines = [json.loads(line) for file in sorted((folder / "log").rglob("*.jsonl")) for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for file in sorted((folder / "log").rglob("*.jsonl")) for line in file.read_text().split("\n")[:-1]]
     return [line for line in lines if "seq" in line]
 
 
