@@ -330,7 +330,7 @@ fn hooked(bench: &Bench, tool: &str, input: &Value) -> (Option<i32>, String) {
     let hook = &settings["hooks"]["PreToolUse"][0];
     assert_eq!((&hook["matcher"], &hook["hooks"][0]["onFailure"]), (&json!("*"), &json!("block")));
     let mut command = Command::new("sh");
-    command.args(["-c", &hook["hooks"][0]["command"].as_str().unwrap().replace("600s", "2s")]);
+    command.args(["-c", &hook["hooks"][0]["command"].as_str().unwrap().replace("600s", "9s")]);
     command.env("XDG_CONFIG_HOME", bench.path("home")).current_dir(bench.folder());
     command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
