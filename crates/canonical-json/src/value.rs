@@ -5,6 +5,9 @@ use crate::number::EXACT_INTEGERS;
 use crate::tape::{Node, Tape, compare_utf16};
 use crate::write::write_value;
 
+/// Most names of an object that are compared one after another.
+const FEW_NAMES: usize = 8;
+
 /// Kind of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -118,10 +121,14 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub fn get(self, name: &str) -> Option<Self> {
         let names = self.names();
-        let found = names
-            .binary_search_by(|at| compare_utf16(self.tape.name(*at).as_bytes(), name.as_bytes()))
-            .ok()?;
-        names.get(found).map(|at| Self::new(self.tape, at.saturating_add(1)))
+        // why: most objects are small, and texts of other lengths are not compared.
+        let found = if names.len() <= FEW_NAMES {
+            names.iter().find(|at| self.tape.name(**at) == name)
+        } else {
+            let by_name = |at: &u32| compare_utf16(self.tape.name(*at).as_bytes(), name.as_bytes());
+            names.binary_search_by(by_name).ok().and_then(|found| names.get(found))
+        };
+        found.map(|at| Self::new(self.tape, at.saturating_add(1)))
     }
 
     /// The members in canonical order. Empty if the value is not an object.

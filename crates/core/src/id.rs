@@ -1,4 +1,4 @@
-use crate::text::is_hidden;
+use crate::text::{is_hidden, is_visible_ascii};
 
 /// Maximum length of an id, in bytes of UTF-8.
 pub(crate) const MAX_ID_BYTES: usize = 256;
@@ -39,8 +39,7 @@ fn check_id(what: &'static str, text: &str) -> Result<(), IdError> {
     if text.len() > MAX_ID_BYTES {
         return Err(IdError::TooLong { what, max: MAX_ID_BYTES });
     }
-    // why: no early exit, so the loop vectorises. Most ids are visible ASCII.
-    if text.bytes().fold(true, |all, byte| all & byte.is_ascii_graphic()) {
+    if is_visible_ascii(text) {
         return Ok(());
     }
     let last = text.char_indices().next_back().map_or(0, |(at, _)| at);

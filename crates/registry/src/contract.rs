@@ -180,7 +180,9 @@ impl SessionContract {
     #[must_use]
     pub fn disclosed<'v>(&self, view: &'v RegistryView, tool: &ToolId) -> Option<&'v ToolRules> {
         let snapshot = view.snapshot();
-        let listed = |agent: &AgentId| snapshot.agent(agent).is_some_and(|entry| entry.lists(tool));
+        // why: the tools of most sessions are those of the entry, and were just searched.
+        let lists = |entry: &AgentEntry| Arc::ptr_eq(entry.shared_tools(), &self.tools) || entry.lists(tool);
+        let listed = |agent: &AgentId| snapshot.agent(agent).is_some_and(lists);
         if !self.discloses(tool) || !self.ancestors.iter().chain([&self.agent]).all(listed) {
             return None;
         }
