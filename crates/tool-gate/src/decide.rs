@@ -74,13 +74,13 @@ pub(crate) fn decide<'g>(
         ));
     }
     let mut steps = StepsTaken::start();
-    let names = steps.take(GateStep::Ids, read_ids(call, &recorder.rows, findings))?;
+    let call_id = steps.take(GateStep::Ids, read_ids(call, &recorder.rows, findings))?;
     let (in_force, view) = (progress.in_force(), terms.view(now));
     findings.registry_version = view.snapshot().version();
     let deciding = &mut Deciding { terms, in_force: &in_force, view: &view, now, call, findings };
     let agent = check_agent(&recorder.rows, &in_force.contract, &view, now);
     let agent = steps.take(GateStep::Agent, agent)?;
-    let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &recorder.rows, &names))?;
+    let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &recorder.rows))?;
     // why: only now, so that a call of an agent that may not call, or of an undisclosed tool, costs the same whatever
     // its arguments are.
     let parsed = steps.take(GateStep::Read, read_call(deciding, progress.plan.get()))?;
@@ -96,8 +96,7 @@ pub(crate) fn decide<'g>(
     let ParsedCall { args, reserved_proposal, .. } = parsed;
     let definition = definition(deciding.findings.definition, rules);
     let plan = step.as_ref().map(|step| step.root().digest());
-    let facts =
-        terms.call_facts(names.call_id, tool, args.digest(), definition, plan, view.snapshot().version());
+    let facts = terms.call_facts(call_id, tool, args.digest(), definition, plan, view.snapshot().version());
     let proposal = call.proposal.or(reserved_proposal.as_deref().map(str::as_bytes));
     let subject = Subject { facts: &facts, args: &args, rules, step: step.as_ref(), proposal };
     let ids = progress.call_ids.as_deref();

@@ -8,7 +8,7 @@ use countersign_audit_log::{
 use countersign_canonical_json::Canonical;
 use countersign_committed_plan::PlanRoot;
 use countersign_core::{
-    CallId, Digest, ImpactClass, OperatorId, RequestId, ServerName, Timestamp, TokenId, ToolId, ToolName,
+    CallId, Digest, ImpactClass, OperatorId, RequestId, Timestamp, TokenId, ToolId, ToolName,
 };
 use countersign_signals::Probe;
 
@@ -36,11 +36,7 @@ pub(crate) struct Findings {
     /// Id and names of the call, once they are read.
     pub(crate) call_id: Option<CallId>,
     pub(crate) request_id: Option<RequestId>,
-    /// Server of the tool, as the call named it or as the contract has it.
-    pub(crate) server: Option<ServerName>,
-    pub(crate) name: Option<ToolName>,
-    /// The tool, if the session has used it before.
-    pub(crate) used_tool: Option<Arc<UsedTool>>,
+    pub(crate) called: Option<CalledTool>,
     pub(crate) definition: Option<Digest>,
     pub(crate) args: Option<Digest>,
     pub(crate) impact: Option<ImpactClass>,
@@ -61,6 +57,34 @@ pub(crate) struct Findings {
     pub(crate) proposal: Option<Box<ProposalRecord>>,
 }
 
+/// The tool that a call names.
+pub(crate) enum CalledTool {
+    /// The session has used it before.
+    Used(Arc<UsedTool>),
+    Named(ToolId),
+    /// The call names no server, and the contract has not been asked yet which one it means.
+    Unplaced(ToolName),
+}
+
+impl CalledTool {
+    /// The tool; `None` if its server is unknown.
+    pub(crate) fn id(&self) -> Option<&ToolId> {
+        match self {
+            Self::Used(used) => Some(&used.id),
+            Self::Named(id) => Some(id),
+            Self::Unplaced(_) => None,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &ToolName {
+        match self {
+            Self::Used(used) => used.id.name(),
+            Self::Named(id) => id.name(),
+            Self::Unplaced(name) => name,
+        }
+    }
+}
+
 impl Findings {
     /// Begins a decision. `plan` is the plan in force.
     pub(crate) fn new(
@@ -77,9 +101,7 @@ impl Findings {
             registry_version,
             call_id: None,
             request_id: None,
-            server: None,
-            name: None,
-            used_tool: None,
+            called: None,
             definition: None,
             args: None,
             impact: None,
@@ -111,8 +133,13 @@ impl Findings {
     }
 
     /// Returns the tool that the call named; `None` if the names are not well formed, or if the server is unknown.
-    pub(crate) fn tool(&self) -> Option<ToolId> {
-        Some(ToolId::from_names(self.server.clone()?, self.name.clone()?))
+    pub(crate) fn tool(&self) -> Option<&ToolId> {
+        self.called.as_ref().and_then(CalledTool::id)
+    }
+
+    /// Returns the tool, if the session has used it before.
+    pub(crate) fn used_tool(&self) -> Option<&UsedTool> {
+        if let Some(CalledTool::Used(used)) = &self.called { Some(used) } else { None }
     }
 
     pub(crate) fn note_approvals(&mut self, approvals: &GivenApprovals) {
@@ -178,15 +205,18 @@ impl Findings {
     /// Returns the answer in the form that the signals count.
     pub(crate) fn probe(&self, refused: Option<RejectionCode>) -> Option<Probe> {
         probe_of(refused, self.has_approval(), || {
-            Some(call_key(self.server.as_ref()?.as_str(), self.name.as_ref()?.as_str(), self.args?))
+            let tool = self.tool()?;
+            Some(call_key(tool.server().as_str(), tool.name().as_str(), self.args?))
         })
     }
 
     /// Returns the tool as it is recorded. A server that is not named is recorded as `?`.
     pub(crate) fn recorded_tool(&self, call: &ToolCall<'_>) -> RecordedTool {
-        let named = || call.server.map_or_else(|| Escaped::fixed("?"), Escaped::new);
-        let server = self.server.clone().map_or_else(named, Escaped::from);
-        RecordedTool::new(server, self.name.clone().map_or_else(|| call.name.into(), Escaped::from))
+        let sent = || call.server.map_or_else(|| Escaped::fixed("?"), Escaped::new);
+        let server = self.tool().map_or_else(sent, |tool| tool.server().clone().into());
+        let sent = || call.name.into();
+        let name = self.called.as_ref().map_or_else(sent, |called| Escaped::from(called.name().clone()));
+        RecordedTool::new(server, name)
     }
 
     /// Returns the decision as it is recorded, with the code and reason of a refusal. `tool` is used unless the session
@@ -199,7 +229,7 @@ impl Findings {
         tool: impl FnOnce() -> ToolRef<'a>,
         refused: Option<(&'a Escaped<64>, Option<&'a Escaped<512>>)>,
     ) -> CallRecordRef<'a> {
-        let used = self.used_tool.as_ref().map(|used| ToolRef::Known(&used.recorded));
+        let used = self.used_tool().map(|used| ToolRef::Known(&used.recorded));
         CallRecordRef {
             time: self.time,
             origin: OriginRef::Known(terms.origin()),

@@ -122,7 +122,7 @@ impl ToolGate {
         // why: an approval concerns a signal only if a call was asked about, and the key of a call is a digest.
         let is_probe = findings.has_approval() && self.parts.recorder.rows.has_asked();
         let probe = if is_probe { findings.probe(None) } else { None };
-        self.parts.count(time, (None, false), (Some(&facts.tool), findings.used_tool.as_deref()), probe);
+        self.parts.count(time, (None, false), (Some(&facts.tool), findings.used_tool()), probe);
         reservation.keep();
         let (step, refused) = keep_step(self.parts.progress.plan.get(), step)
             .map_or_else(|code| (None, Some(code)), |step| (step, None));

@@ -76,7 +76,7 @@ impl GateParts {
             let rejection = self.refuse_unrecorded(call_id, time, tool.as_ref(), spent);
             return Rejection { used, ..rejection };
         };
-        self.count(time, (Some(code), waits), (tool.as_ref(), findings.used_tool.as_deref()), probe);
+        self.count(time, (Some(code), waits), (tool.as_ref(), findings.used_tool()), probe);
         if refused.is_due(time) {
             // If this fails, the sum is kept; no answer depends on it.
             let _ = refused.write(time);
@@ -130,9 +130,12 @@ impl GateParts {
     /// Returns the tool that a refused call may have meant; used only for counting.
     fn meant(&self, findings: &Findings, call: &ToolCall<'_>) -> Option<ToolId> {
         if let Some(tool) = findings.tool() {
-            return Some(tool);
+            return Some(tool.clone());
         }
-        let name = findings.name.clone().or_else(|| ToolName::new(call.name).ok())?;
+        let name = match &findings.called {
+            Some(called) => called.name().clone(),
+            None => ToolName::new(call.name).ok()?,
+        };
         match call.server {
             None | Some("?") => only_tool(self.progress.in_force().contract.tools(), &name).cloned(),
             Some(server) => Some(ToolId::from_names(ServerName::new(server).ok()?, name)),
@@ -156,17 +159,16 @@ impl GateParts {
         &self,
         time: Timestamp,
         (refused, waits): (Option<RejectionCode>, bool),
-        tool: (Option<&ToolId>, Option<&UsedTool>),
+        (tool, used): (Option<&ToolId>, Option<&UsedTool>),
         probe: Option<Probe>,
     ) {
-        let in_force = self.progress.in_force();
-        self.recorder.rows.count(
-            time,
-            (refused, waits),
-            tool,
-            probe,
-            (&in_force.contract, &self.terms.registry),
-        );
+        let rows = &self.recorder.rows;
+        let looked_up = match (used, tool) {
+            (None, Some(tool)) => rows.use_tool(tool, &self.progress.in_force().contract),
+            (Some(_), _) | (None, None) => None,
+        };
+        let tool = (tool, used.or(looked_up.as_deref()));
+        rows.count(time, (refused, waits), tool, probe, &self.terms.registry);
     }
 }
 

@@ -127,7 +127,7 @@ impl Rows {
     }
 
     /// Returns the row of a tool that the session's first contract or the one in force discloses.
-    fn use_tool(&self, tool: &ToolId, contract: &SessionContract) -> Option<Arc<UsedTool>> {
+    pub(crate) fn use_tool(&self, tool: &ToolId, contract: &SessionContract) -> Option<Arc<UsedTool>> {
         let used = self.used.find(tool.server().as_str(), tool.name().as_str());
         if used.is_some() || !(self.opened.discloses(tool) || contract.discloses(tool)) {
             return used;
@@ -138,22 +138,19 @@ impl Rows {
     }
 
     /// Counts one answer, once in each row. `tool` is the tool that the call means; it may be a made-up name. `used` is that
-    /// tool if the session has used it before. `contract` is the one in force. A refused call that `waits` for a person's evidence
-    /// is no conduct of the agent.
+    /// tool if the session [uses](Self::use_tool) it. A refused call that `waits` for a person's evidence is no conduct of the agent.
     pub(crate) fn count(
         &self,
         time: Timestamp,
         (refused, waits): (Option<RejectionCode>, bool),
         (tool, used): (Option<&ToolId>, Option<&UsedTool>),
         probe: Option<Probe>,
-        (contract, registry): (&SessionContract, &CapabilityRegistry),
+        registry: &CapabilityRegistry,
     ) {
         self.session.count(time, refused);
         let raised = self.agent.row.count(time, (refused, waits), probe);
         self.stats.overall().count(time, refused);
-        let looked_up =
-            if used.is_none() { tool.and_then(|tool| self.use_tool(tool, contract)) } else { None };
-        if let Some(used) = used.or(looked_up.as_deref()) {
+        if let Some(used) = used {
             used.counts.count(time, refused);
             used.metrics.count(refused);
         } else if let Some(tool) = tool.filter(|tool| registry.current().tool(tool).is_some()) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use countersign_canonical_json::Canonical;
-use countersign_core::{CallFacts, CallId, ImpactClass, ServerName, Timestamp, ToolName};
+use countersign_core::{CallFacts, ImpactClass, Timestamp};
 use countersign_registry::{RegistryView, ToolRules};
 
 pub(crate) use crate::approvals::GivenApprovals;
@@ -31,13 +31,6 @@ pub(crate) struct Deciding<'d> {
     pub(crate) now: Timestamp,
     pub(crate) call: &'d ToolCall<'d>,
     pub(crate) findings: &'d mut Findings,
-}
-
-/// Id and names of a call.
-pub(crate) struct CallNames {
-    pub(crate) call_id: CallId,
-    pub(crate) server: Option<ServerName>,
-    pub(crate) name: ToolName,
 }
 
 /// The rest of a call that step 0 has read.

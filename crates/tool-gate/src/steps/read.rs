@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use countersign_canonical_json::{Canonical, JsonError, JsonErrorKind, Kind, Limits, ValueRef, read};
 use countersign_committed_plan::{PlanError, PlanProblem};
-use countersign_core::{CallId, IdError, RequestId, ToolName};
+use countersign_core::{CallId, IdError, RequestId, ToolId, ToolName};
 
-use super::{CallNames, Deciding, ParsedCall};
+use super::{Deciding, ParsedCall};
 use crate::call::{ARGS_RECIPE, PROPOSAL_MEMBER, REQUEST_ID_MEMBER, SentArgs, ToolCall, own_arguments};
 use crate::code::RejectionCode;
-use crate::findings::Findings;
+use crate::findings::{CalledTool, Findings};
 use crate::plan::{RunningPlan, read_proof};
 use crate::rejection::Refusal;
 use crate::rows::Rows;
@@ -19,30 +19,27 @@ fn malformed(reason: impl Into<Cow<'static, str>>) -> Refusal {
 }
 
 /// Step 0, first part: are ids and names well formed? Names of a tool that the session has used are not copied.
-pub(crate) fn read_ids(
-    call: &ToolCall<'_>,
-    rows: &Rows,
-    findings: &mut Findings,
-) -> Result<CallNames, Refusal> {
+pub(crate) fn read_ids(call: &ToolCall<'_>, rows: &Rows, findings: &mut Findings) -> Result<CallId, Refusal> {
     let id_error = |error: IdError| malformed(error.to_string());
     let call_id = CallId::new(call.call_id).map_err(id_error)?;
     findings.request_id = call.request_id.map(RequestId::new).transpose().map_err(id_error)?;
-    let used = match call.server {
-        Some(server) => rows.used.find(server, call.name),
-        None => rows.used.find_name(call.name),
-    };
-    let (server, name) = if let Some(used) = &used {
-        (call.server.map(|_| used.id.server().clone()), used.id.name().clone())
-    } else {
-        let server = call.server.map(|server| rows.server(server)).transpose().map_err(id_error)?;
-        (server, ToolName::new(call.name).map_err(id_error)?)
+    let called = match call.server {
+        Some(server) => match rows.used.find(server, call.name) {
+            Some(used) => CalledTool::Used(used),
+            None => {
+                let server = rows.server(server).map_err(id_error)?;
+                let name = ToolName::new(call.name).map_err(id_error)?;
+                CalledTool::Named(ToolId::from_names(server, name))
+            }
+        },
+        None => CalledTool::Unplaced(match rows.used.find_name(call.name) {
+            Some(used) => used.id.name().clone(),
+            None => ToolName::new(call.name).map_err(id_error)?,
+        }),
     };
     // why: set only once all are well formed. A malformed call is recorded as it came.
-    findings.call_id = Some(call_id.clone());
-    (findings.server, findings.name) = (server.clone(), Some(name.clone()));
-    // Without a server, the name may mean another tool.
-    findings.used_tool = used.filter(|_| call.server.is_some());
-    Ok(CallNames { call_id, server, name })
+    (findings.call_id, findings.called) = (Some(call_id.clone()), Some(called));
+    Ok(call_id)
 }
 
 /// Step 0, second part, asked once the tool is known to be disclosed: is all the rest well formed and within limits?

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use countersign_core::{Digest, ServerName, Timestamp, ToolId, ToolName};
 use countersign_registry::{AgentEntry, AgentError, ContractError, RegistryView, SessionContract, ToolRules};
 
-use super::{CallNames, Deciding};
+use super::Deciding;
 use crate::code::RejectionCode;
+use crate::findings::CalledTool;
 use crate::rejection::Refusal;
 use crate::rows::Rows;
 
@@ -62,19 +63,18 @@ pub const fn agent_code(error: AgentError) -> RejectionCode {
 pub(crate) fn disclosed_tool<'d>(
     deciding: &mut Deciding<'d>,
     rows: &Rows,
-    names: &CallNames,
 ) -> Result<(ToolId, &'d ToolRules), Refusal> {
     let Deciding { in_force, view, findings, .. } = deciding;
-    let tool = match meant_tool(&in_force.contract, names.server.as_ref(), &names.name)? {
-        Cow::Owned(tool) => tool,
-        Cow::Borrowed(listed) => {
-            let used = rows.used.find(listed.server().as_str(), listed.name().as_str());
-            let tool = used.as_ref().map_or_else(|| listed.clone(), |used| used.id.clone());
-            (findings.server, findings.used_tool) = (Some(tool.server().clone()), used);
-            tool
-        }
-    };
-    let rules = listed_tool(&in_force.contract, view, &tool)?;
+    if let Some(CalledTool::Unplaced(name)) = &findings.called {
+        let listed = meant_tool(&in_force.contract, None, name)?;
+        let used = rows.used.find(listed.server().as_str(), listed.name().as_str());
+        findings.called = Some(used.map_or_else(|| CalledTool::Named(listed.into_owned()), CalledTool::Used));
+    }
+    // INVARIANT: step 0 has read the names.
+    let unread = || Refusal::new(RejectionCode::Internal, "the names of the call were not read");
+    let tool = findings.tool().ok_or_else(unread)?;
+    let rules = listed_tool(&in_force.contract, view, tool)?;
+    let tool = tool.clone();
     findings.impact = Some(rules.entry().impact());
     Ok((tool, rules))
 }
