@@ -3,17 +3,18 @@ use std::fmt;
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use countersign_canonical_json::{Limits, Recipe, read, to_canonical};
 use countersign_core::{
-    AgentId, Audience, CallFacts, CallId, Digest, KeyId, Millis, OperatorId, Principal, SessionId, SpentId,
-    Ticket, Timestamp, TokenId, ToolId,
+    AgentId, Audience, CallFacts, CallId, Digest, KeyId, Millis, OperatorId, Principal, SessionId, Ticket,
+    Timestamp, TokenId, ToolId,
 };
 use countersign_keys::RunKeys;
 use countersign_keys::sealed::{PayloadBuffer, SealedText, seal};
 use serde::{Deserialize, Serialize};
 
+use crate::approval::Approval;
 use crate::error::{ApprovalError, MintError};
 use crate::pending::present;
+use crate::spent::use_id;
 use crate::token::is_self_approval;
-use crate::verify::Approval;
 
 /// Prefix of a grant's text.
 const PREFIX: &str = "csg1";
@@ -140,12 +141,6 @@ impl GrantFacts {
     pub fn ticket(&self, number: u32, skew: Millis) -> Ticket {
         Ticket::new(use_id(&self.grant_id, number), self.issued, self.expires.saturating_add(skew))
     }
-}
-
-/// Id of one use of a grant in the spent set.
-pub(crate) fn use_id(grant: &TokenId, number: u32) -> SpentId {
-    let framed = Digest::framed("countersign/grant-use-1");
-    SpentId::new(framed.field(grant.as_str().as_bytes()).field(&number.to_be_bytes()).finish())
 }
 
 /// Signs a grant modelled on a call: for the call's tool, agent, principal, session, gate and registry version.
@@ -293,5 +288,6 @@ pub fn verify_grant(
     if now >= facts.expires {
         return Err(ApprovalError::Expired);
     }
-    Ok(Approval::of_grant(facts))
+    let GrantFacts { grant_id, approver, key_id, issued, expires, uses, .. } = facts;
+    Ok(Approval::of_grant(grant_id, approver, key_id, (issued, expires), uses))
 }

@@ -10,6 +10,7 @@
 //! token ids and keys are arguments, so an engine that replays its workflow mints the same bytes again. A token does
 //! not protect against a holder of the run's key, nor against an approver who does not read the arguments.
 
+mod approval;
 mod denial;
 mod edited;
 mod error;
@@ -29,6 +30,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
+pub use approval::Approval;
 pub use denial::{DenialReason, PendingDenial};
 pub use error::{ApprovalError, MintError, PendingError};
 pub use evidence_question::{AttestedProposal, WantedEvidence};
@@ -43,4 +45,4 @@ pub use proposal_summary::{ClaimSummary, EvidenceForm, EvidenceSummary, Proposal
 pub use several::first_expiry;
 pub use spent::{MemorySpentTokens, SpentApproval};
 pub use token::{ApprovalToken, DEFAULT_TTL_CAP, MintTerms, mint};
-pub use verify::{Approval, Partial, VerifyTerms, verify, verify_text};
+pub use verify::{Partial, VerifyTerms, verify, verify_text};

@@ -17,6 +17,12 @@ pub(crate) fn spent_id(run: &RunId, token: &TokenId) -> SpentId {
     SpentId::new(framed.field(run.as_str().as_bytes()).field(token.as_str().as_bytes()).finish())
 }
 
+/// Id of one use of a grant in the spent set.
+pub(crate) fn use_id(grant: &TokenId, number: u32) -> SpentId {
+    let framed = Digest::framed("countersign/grant-use-1");
+    SpentId::new(framed.field(grant.as_str().as_bytes()).field(&number.to_be_bytes()).finish())
+}
+
 /// Proof that an approval was spent on one act. Cannot be copied.
 #[derive(Debug)]
 #[must_use]

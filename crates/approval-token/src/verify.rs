@@ -1,14 +1,11 @@
-use countersign_core::{
-    AgentId, CallFacts, KeyId, Millis, OperatorId, SpendError, SpentId, SpentTokens, Ticket, Timestamp,
-    TokenId,
-};
+use countersign_core::{AgentId, CallFacts, Millis, OperatorId, Timestamp, TokenId};
 use countersign_keys::RunKeys;
 use countersign_keys::sealed::PayloadBuffer;
 
+use crate::approval::Approval;
 use crate::error::ApprovalError;
-use crate::grant::{GrantFacts, use_id};
 use crate::payload::{LABEL, Payload, RECIPE};
-use crate::spent::{SpentApproval, spent_id};
+use crate::spent::spent_id;
 use crate::token::{ApprovalToken, DEFAULT_TTL_CAP, is_self_approval, parse};
 
 /// Treatment of a token that omits an optional field the gate knows.
@@ -117,8 +114,8 @@ pub fn verify_text(
         return Err(ApprovalError::Expired);
     }
     let spent_id = spent_id(keys.run(), &token_id);
-    let (issued, expires) = (payload.issued, payload.expires);
-    Ok(Approval { token_id, approver, key_id: key_id.clone(), issued, expires, spent_id, uses: None })
+    let times = (payload.issued, payload.expires);
+    Ok(Approval::of_token(token_id, approver, key_id.clone(), times, spent_id))
 }
 
 fn compare(payload: &Payload<'_>, binding: &CallFacts, partial: Partial) -> Result<(), ApprovalError> {
@@ -160,99 +157,4 @@ fn optional<T: PartialEq + ?Sized>(
 ) -> Result<(), ApprovalError> {
     let left_out = carried.is_none() && partial == Partial::Accept;
     same(left_out || carried == known, reason)
-}
-
-/// Proof that a token approved this call, or that a grant covers it, and had not expired. Only [`verify`] and
-/// [`verify_grant`](crate::verify_grant) create it; it cannot be copied, and spending consumes it. It does not prove that
-/// the token is unused, or that the grant has a use left.
-#[derive(Debug)]
-#[must_use]
-pub struct Approval {
-    token_id: TokenId,
-    approver: OperatorId,
-    key_id: KeyId,
-    issued: Timestamp,
-    expires: Timestamp,
-    spent_id: SpentId,
-    /// Number of uses of a grant.
-    uses: Option<u32>,
-}
-
-impl Approval {
-    pub(crate) fn of_grant(grant: GrantFacts) -> Self {
-        let GrantFacts { grant_id, approver, key_id, issued, expires, uses, .. } = grant;
-        let spent_id = use_id(&grant_id, 1);
-        Self { token_id: grant_id, approver, key_id, issued, expires, spent_id, uses: Some(uses) }
-    }
-
-    /// The token's id, or the grant's.
-    #[must_use]
-    pub const fn token_id(&self) -> &TokenId {
-        &self.token_id
-    }
-
-    /// Operator who approved.
-    #[must_use]
-    pub const fn approver(&self) -> &OperatorId {
-        &self.approver
-    }
-
-    /// Key that the token was minted with.
-    #[must_use]
-    pub const fn key_id(&self) -> &KeyId {
-        &self.key_id
-    }
-
-    /// Time of issue.
-    #[must_use]
-    pub const fn issued(&self) -> Timestamp {
-        self.issued
-    }
-
-    /// Expiry.
-    #[must_use]
-    pub const fn expires(&self) -> Timestamp {
-        self.expires
-    }
-
-    /// Id of the token in the spent set; of a grant, that of its first use.
-    #[must_use]
-    pub const fn spent_id(&self) -> &SpentId {
-        &self.spent_id
-    }
-
-    /// Ticket that spending uses up. The spent set keeps it until `skew` after the expiry.
-    #[must_use]
-    pub const fn ticket(&self, skew: Millis) -> Ticket {
-        Ticket::new(self.spent_id, self.issued, self.expires.saturating_add(skew))
-    }
-
-    /// Spends the token, or the first use of the grant that is left. Of concurrent attempts, in all threads and processes that
-    /// share the store, one succeeds for each token and each use.
-    ///
-    /// # Errors
-    /// [`SpendError`]: the call must not run, and the approval is consumed.
-    pub fn spend(
-        self,
-        store: &dyn SpentTokens,
-        now: Timestamp,
-        skew: Millis,
-    ) -> Result<SpentApproval, SpendError> {
-        if now >= self.expires {
-            return Err(SpendError::Expired);
-        }
-        let Some(uses) = self.uses else {
-            store.spend(&self.ticket(skew), now)?;
-            return Ok(SpentApproval::new(self.token_id, self.approver));
-        };
-        let keep_until = self.expires.saturating_add(skew);
-        for number in 1..=uses {
-            match store.spend(&Ticket::new(use_id(&self.token_id, number), self.issued, keep_until), now) {
-                Ok(()) => return Ok(SpentApproval::new(self.token_id, self.approver).of_grant(number)),
-                Err(SpendError::Spent) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(SpendError::Spent)
-    }
 }

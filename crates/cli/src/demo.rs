@@ -18,7 +18,8 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
 use agent::{ActResult, Agent};
-use scenes::{Act, Reason, Scene, scenes};
+use scenes::{Act, Scene, scenes};
+use wire::Reason;
 use world::{Role, World};
 
 /// Plays an agent that does right once and wrong in every known way.

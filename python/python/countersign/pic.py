@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._errors import ApprovalRequired, Rejected
-from .adapters._shared import Host, fresh_id
+from .adapters._shared import Host, check_gate, fresh_id
 from .adapters.functions import current_call_id
 
 if TYPE_CHECKING:
@@ -29,13 +29,6 @@ def __getattr__(name: str) -> Any:
 
         return PICToolNode
     raise AttributeError(name)
-
-
-def check_gate(gate: Gate) -> Gate:
-    """Raises `ValueError` for a gate that judges no proposals: each call would pass without one."""
-    if not gate.takes_proposals:
-        raise ValueError("the gate takes no action proposals: open its session with `proposals=`")
-    return gate
 
 
 def guard(gate: Gate, *, name: str | None = None, server: str | None = None,

@@ -1,7 +1,7 @@
 mod line;
 mod options;
 mod plan;
-mod proposals;
+pub(crate) mod proposals;
 
 use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -26,7 +26,6 @@ use countersign_host::signals::AgentWatch;
 use line::CallLine;
 use options::{CheckOptions, Minting};
 use plan::{PlanOptions, start};
-pub(crate) use proposals::beside;
 
 /// Most bytes of a line: arguments and goal at their limits, a token, and JSON escapes.
 const LINE_BYTES: usize = 8 << 20;

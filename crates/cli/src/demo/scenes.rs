@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use super::wire::Reason;
 use super::world::{GOAL, PLANNED_GOAL, ROLES, Role};
 
 /// What happens in a scene.
@@ -18,17 +19,6 @@ pub(super) enum Act {
     Wire(Reason),
     /// The finance officer attests to the transfer that the agent will order.
     Attest,
-}
-
-/// Reason in the agent's action proposal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
-    /// A mail that the agent read and calls trusted.
-    Mail,
-    /// An invoice that was never sent.
-    Invented,
-    /// The invoice that the finance officer attested to.
-    Attested,
 }
 
 /// One scene: its act, the expected result (`accept`, `done` or the code of a refusal), and the explanation.

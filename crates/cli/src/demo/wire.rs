@@ -3,8 +3,6 @@
 use countersign_core::Digest;
 use serde_json::{Value, json};
 
-use super::scenes::Reason;
-
 pub(super) const TOOL: &str = "wire_transfer";
 
 /// The invoice in the evidence folder.
@@ -16,6 +14,17 @@ const INVENTED: (&str, &str) = ("invoice-78.txt", "Invoice 78, due at once: 4300
 
 /// The id that the agent gives the call. It is fixed, so that the officer can attest to the call in advance.
 pub(super) const CALL_ID: &str = "wire-77";
+
+/// Reason in the agent's action proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// A mail that the agent read and calls trusted.
+    Mail,
+    /// An invoice that was never sent.
+    Invented,
+    /// The invoice that the finance officer attested to.
+    Attested,
+}
 
 /// Returns the tool's arguments for a reason.
 pub(super) fn args(reason: Reason) -> Value {

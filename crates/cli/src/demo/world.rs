@@ -10,7 +10,6 @@ use countersign_keys::trusted::write_public;
 use countersign_mcp::SUBMIT_PLAN;
 use serde_json::{Value, json};
 
-use super::scenes::Reason;
 use super::{desk, wire};
 use crate::failure::Failure;
 use crate::files::{Replace, must_be_free};
@@ -221,7 +220,7 @@ impl World {
     /// record, not from the agent.
     pub(super) fn attest(&self) -> Result<(), Failure> {
         let session = self.last_session()?;
-        self.write("proposal.json", &wire::proposal(Reason::Attested).to_string())?;
+        self.write("proposal.json", &wire::proposal(wire::Reason::Attested).to_string())?;
         let (id, version) = (session.session.to_string(), session.registry_version.to_string());
         let goal = session.ask.map(|ask| ask.to_string()).unwrap_or_default();
         let mut args = vec!["proposal", "attest", "--proposal", "proposal.json", "--yes", "--into", ATTESTED];

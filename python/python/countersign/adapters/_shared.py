@@ -136,6 +136,13 @@ class _Ticket:
 _ticket: ContextVar[_Ticket | None] = ContextVar("countersign_ticket", default=None)
 
 
+def check_gate(gate: Gate) -> Gate:
+    """Raises `ValueError` for a gate that judges no proposals: each call would pass without one."""
+    if not gate.takes_proposals:
+        raise ValueError("the gate takes no action proposals: open its session with `proposals=`")
+    return gate
+
+
 @dataclass(frozen=True)
 class Host:
     """Gate of a host, with what its author said about the tools."""

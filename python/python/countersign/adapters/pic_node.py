@@ -9,9 +9,8 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool
 
-from ._shared import fresh_id, text_of
+from ._shared import check_gate, fresh_id, text_of
 from .langchain import gated_tools
-from ..pic import check_gate
 
 if TYPE_CHECKING:
     from countersign import Gate

@@ -16,7 +16,7 @@ use super::fill::{PlannedRun, check_args, read_fill, runs};
 use super::options::{SessionOptions, plan_for};
 use super::questions::{Questions, Tokens, denied, refusal, report_halt, unapproved};
 use super::steps::{Steps, tell_trace};
-use crate::command::check::beside;
+use crate::command::check::proposals::beside;
 use crate::command::mcp::plans::BreachFlags;
 use crate::command::token::DEFAULT_RUN;
 use crate::drafting::MAX_MESSAGE;
