@@ -174,8 +174,14 @@ fn last_look(
     findings: &mut Findings,
 ) -> Result<(), Refusal> {
     let GateParts { terms, progress, .. } = gate;
-    let now = if before.has_waited { progress.clock.now().map_err(clock_unavailable)? } else { before.now };
-    let (in_force, view) = (progress.in_force(), terms.view(now));
+    // why: clock and file were read a moment ago if the call has not waited.
+    let (now, view) = if before.has_waited {
+        let now = progress.clock.now().map_err(clock_unavailable)?;
+        (now, terms.view(now))
+    } else {
+        (before.now, terms.registry.borrow_view())
+    };
+    let in_force = progress.in_force();
     findings.time = now;
     let is_same =
         ptr::eq::<InForce>(&**in_force, before.in_force) && ptr::eq::<RegistryView>(&*view, before.view);
