@@ -91,6 +91,13 @@ struct Try {
     wait: Option<u32>,
 }
 
+impl Tried {
+    /// Returns whether the file was tried in this state, and no retry is due.
+    fn is_over(&self, stamp: Option<&FileStamp>, now: Timestamp) -> bool {
+        self.last.as_ref().is_some_and(|last| last.stamp.as_ref() == stamp && !last.is_due(now))
+    }
+}
+
 impl Try {
     fn is_due(&self, now: Timestamp) -> bool {
         // why: a clock that was set back must not postpone a retry.
@@ -125,15 +132,20 @@ impl RegistryFile {
         pending: impl Fn() -> Option<u64>,
         attempt: impl FnOnce(LoadAttempt<'_>) -> Result<u64, RefreshError>,
     ) {
+        // why: looked at without the lock, which all sessions under this registry share.
+        let seen = FileStamp::at(&self.path);
         // why: held while loading, so that no concurrent call is decided by the previous registry.
         let mut tried = self.tried.lock();
-        // why: taken before the file is read. If the file changes in between, the next look sees another stamp.
-        let stamp = FileStamp::at(&self.path);
-        let last = tried.last.as_ref().filter(|last| last.stamp == stamp);
-        if last.is_some_and(|last| !last.is_due(now)) {
+        if tried.is_over(seen.as_ref(), now) {
             return;
         }
-        let waited = last.and_then(|last| last.wait);
+        // why: taken before the file is read. If the file changes in between, the next look sees another stamp. Another
+        // thread may have read it meanwhile.
+        let stamp = FileStamp::at(&self.path);
+        if tried.is_over(stamp.as_ref(), now) {
+            return;
+        }
+        let waited = tried.last.as_ref().filter(|last| last.stamp == stamp).and_then(|last| last.wait);
         let confirms = waited.is_some() && pending().is_some();
         let done = attempt(if confirms { LoadAttempt::Confirm } else { LoadAttempt::Read(&self.path) });
         let done = done.map_err(|error| match pending() {
