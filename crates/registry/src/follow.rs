@@ -93,7 +93,7 @@ struct Try {
 
 impl Tried {
     /// Returns whether the file was tried in this state, and no retry is due.
-    fn is_over(&self, stamp: Option<&FileStamp>, now: Timestamp) -> bool {
+    fn is_tried(&self, stamp: Option<&FileStamp>, now: Timestamp) -> bool {
         self.last.as_ref().is_some_and(|last| last.stamp.as_ref() == stamp && !last.is_due(now))
     }
 }
@@ -136,13 +136,13 @@ impl RegistryFile {
         let seen = FileStamp::at(&self.path);
         // why: held while loading, so that no concurrent call is decided by the previous registry.
         let mut tried = self.tried.lock();
-        if tried.is_over(seen.as_ref(), now) {
+        if tried.is_tried(seen.as_ref(), now) {
             return;
         }
         // why: taken before the file is read. If the file changes in between, the next look sees another stamp. Another
         // thread may have read it meanwhile.
         let stamp = FileStamp::at(&self.path);
-        if tried.is_over(stamp.as_ref(), now) {
+        if tried.is_tried(stamp.as_ref(), now) {
             return;
         }
         let waited = tried.last.as_ref().filter(|last| last.stamp == stamp).and_then(|last| last.wait);
