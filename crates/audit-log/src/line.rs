@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use countersign_core::{Digest, is_plain_ascii};
+use countersign_core::Digest;
 use countersign_merkle::LeafHash;
 
 use crate::{
@@ -237,13 +237,15 @@ fn json(b: &mut Vec<u8>, value: &impl serde::Serialize) -> Result<(), AuditError
 
 fn text(b: &mut Vec<u8>, key: &str, value: &str) {
     b.extend_from_slice(key.as_bytes());
-    if is_plain_ascii(value) {
+    // No early exit, so the loop vectorises.
+    let escaped = |found, byte: u8| found | (byte < b' ') | (byte == b'"') | (byte == b'\\');
+    if value.bytes().fold(false, escaped) {
+        // Writing to a vector cannot fail, and a string always serializes.
+        let _ = json(b, &value);
+    } else {
         b.push(b'"');
         b.extend_from_slice(value.as_bytes());
         b.push(b'"');
-    } else {
-        // Writing to a vector cannot fail, and a string always serializes.
-        let _ = json(b, &value);
     }
 }
 

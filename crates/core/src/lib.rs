@@ -39,6 +39,6 @@ pub use impact::{ImpactClass, ImpactError};
 pub use recipe::{Recipe, RecipeError};
 pub use signal::Signal;
 pub use spent::{SpendError, SpentId, SpentTokens, Ticket};
-pub use text::{escape_hidden, is_hidden, is_plain_ascii, look_alike, lookalike_keys};
+pub use text::{escape_hidden, is_hidden, look_alike, lookalike_keys};
 pub use time::{Millis, TimeError, Timestamp};
 pub use tool::{ServerName, ToolId, ToolName};

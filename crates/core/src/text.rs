@@ -23,48 +23,6 @@ pub const fn is_hidden(c: char) -> bool {
         | '\u{E0000}'..='\u{E0FFF}')
 }
 
-/// Returns whether a text is printable ASCII without `"` and `\\`: escaping leaves it as it is, for people
-/// ([`escape_hidden`]) and as a JSON string. Most names and ids are such texts.
-///
-/// ```
-/// use countersign_core::is_plain_ascii;
-/// assert!(is_plain_ascii("Ada Lovelace (desk)"));
-/// assert!(["two\nlines", r"a\b", "\"", "é", "\u{7f}"].iter().all(|text| !is_plain_ascii(text)));
-/// ```
-#[must_use]
-pub fn is_plain_ascii(text: &str) -> bool {
-    is_plain_from::<b' '>(text)
-}
-
-/// As [`is_plain_ascii`], without spaces.
-pub(crate) fn is_visible_ascii(text: &str) -> bool {
-    is_plain_from::<b'!'>(text)
-}
-
-/// As [`is_plain_ascii`], without bytes below `LEAST`.
-///
-/// why: each call has several short texts, and eight bytes together take little longer than one.
-fn is_plain_from<const LEAST: u8>(text: &str) -> bool {
-    let (words, rest) = text.as_bytes().as_chunks::<8>();
-    let last = rest.iter().fold(u64::from_ne_bytes([b'~'; 8]), |word, byte| word << 8 | u64::from(*byte));
-    words.iter().fold(others::<LEAST>(last), |found, word| found | others::<LEAST>(u64::from_ne_bytes(*word)))
-        == 0
-}
-
-/// Returns zero if all eight bytes are plain.
-///
-/// A byte's subtraction borrows only from bytes above it, so the lowest byte that is not plain is always found.
-const fn others<const LEAST: u8>(word: u64) -> u64 {
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    const fn below(word: u64, least: u8) -> u64 {
-        word.wrapping_sub(u64::from_ne_bytes([least; 8])) & !word
-    }
-    const fn equal(word: u64, byte: u8) -> u64 {
-        below(word ^ u64::from_ne_bytes([byte; 8]), 1)
-    }
-    (word | below(word, LEAST) | equal(word, b'"') | equal(word, b'\\') | equal(word, 0x7F)) & HIGH
-}
-
 /// Escapes every invisible character ([`is_hidden`]) and every backslash (`\u{202e}`, `\\`), so that a terminal
 /// displays all of the text.
 #[must_use]
