@@ -4,8 +4,9 @@ that reaches it by its URL.
 Usage: conformance.py COUNTERSIGN NODE_MODULES [REVISION...]
 
 NODE_MODULES holds @modelcontextprotocol/conformance. No scenario that passes directly may fail through the gateway, but for
-those in `conformance_expected.txt`, each with its reason. One of those that passes is wrong as well. Prints one line a check and
-ends with a count.
+those in `conformance_expected.txt`, each with its reason. One of those that passes is wrong as well. The suite waits for some
+answers for 0.5 s, which a slow disk can exceed: the gateway's files are in memory where the system allows it, and a scenario that
+fails runs again, twice at most. Prints one line a check and ends with a count.
 """
 
 import asyncio
@@ -26,6 +27,8 @@ SERVER = [sys.executable, str(Path(__file__).with_name("conforming_server.py"))]
 METHODS = ["resources/subscribe", "resources/unsubscribe", "logging/setLevel"]
 OPEN = {"impact": "read", "approval": "not_required", "args_schema": {"type": "object"}, "constraints": []}
 ASKS = ["sampling/createMessage", "elicitation/create", "roots/list"]
+IN_MEMORY = Path("/dev/shm")
+RUNS = 3
 ERAS = {"2025-11-25": "auto", "2026-07-28": "stateless"}
 
 
@@ -45,6 +48,10 @@ async def suite(revision, url):
         text = (await run.communicate())[0].decode()
     found = re.findall(r"^[✓✗] ([\w/-]+): (\d+) passed, (\d+) failed", text, re.M)
     return {scenario: (int(passed), int(failed)) for scenario, passed, failed in found}
+
+
+def fails(results, scenario):
+    return results.get(scenario, (0, 1))[1] > 0
 
 
 @contextlib.asynccontextmanager
@@ -101,23 +108,29 @@ async def through_gateway(folder, revision, plain, what, serves, more):
     # Resources, prompts and completions are entries of the draft like tools.
     rules = {tool["name"]: OPEN for tool in tools}
     lists = more + f"methods = {json.dumps(METHODS)}\nserver_methods = {json.dumps(ASKS)}\nera = \"{ERAS[revision]}\"\n"
+    allowed = expected(revision)
+    should_pass = [scenario for scenario, (_, failed) in plain.items() if not failed and scenario not in allowed]
     with served(folder, "conforming", SERVER, rules, lists, serves=serves) as (url, _):
         async with with_token(url) as bridge:
             through = await suite(revision, bridge)
+            for run in range(1, RUNS):
+                again = [scenario for scenario in should_pass if fails(through, scenario)]
+                if not again:
+                    break
+                print(f"conformance {what}: run {run + 1}, for {[(scenario, through.get(scenario)) for scenario in again]}")
+                later = await suite(revision, bridge)
+                through |= {scenario: later[scenario] for scenario in again if scenario in later}
     check(f"conformance {what}: the same scenarios run through the gateway", plain.keys() == through.keys())
-    allowed = expected(revision)
-    for scenario, (passed, failed) in plain.items():
-        if failed:
-            continue
-        fails = through.get(scenario, (0, 1))[1] > 0
-        check(f"conformance {what}: {scenario} " + ("fails for its reason" if scenario in allowed else "passes"),
-              fails == (scenario in allowed), through.get(scenario))
+    for scenario, (_, failed) in plain.items():
+        if not failed:
+            check(f"conformance {what}: {scenario} " + ("fails for its reason" if scenario in allowed else "passes"),
+                  fails(through, scenario) == (scenario in allowed), through.get(scenario))
     check(f"conformance {what}: each expected failure is a scenario", allowed <= plain.keys(), allowed - plain.keys())
 
 
 def main():
     for at, revision in enumerate(sys.argv[3:] or ERAS):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as folder:
             asyncio.run(compare(Path(folder).resolve(), revision, 3917 + at))
     sys.exit(told())
 
