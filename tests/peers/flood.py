@@ -68,6 +68,8 @@ ttl = "1h"
 folder = "log"
 key_file = "log.key"
 origin = "flood.example/log"
+[limits]
+drain = "2m"
 [server]
 name = "s"
 """
