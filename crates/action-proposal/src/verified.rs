@@ -12,7 +12,7 @@ use crate::{Profile, ProposalCode, VerifiedEvidence};
 #[derive(Debug)]
 #[must_use]
 pub struct VerifiedProposal {
-    pub(crate) facts: ProposalFindings,
+    pub(crate) facts: Box<ProposalFindings>,
     pub(crate) elapsed: Millis,
 }
 
@@ -167,7 +167,8 @@ countersign_core::coded!(ProposalSpendError);
 #[derive(Debug)]
 #[must_use]
 pub struct SpentProposal {
-    facts: ProposalFindings,
+    /// In a box, as most calls come without a proposal and the gate moves this with each.
+    facts: Box<ProposalFindings>,
 }
 
 impl SpentProposal {

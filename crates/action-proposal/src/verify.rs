@@ -42,13 +42,13 @@ impl ActionProposal {
         check_claims(proposal, verifier.profile, verifier.start, high, &evidence)?;
         check_thresholds(proposal, &verifier.keyring, impacts.all(), &evidence)?;
         budget.check_time().map_err(|_| too_long())?;
-        let facts = ProposalFindings {
+        let facts = Box::new(ProposalFindings {
             digest: proposal.digest(),
             intent: proposal.intent_digest(),
             profile: verifier.profile,
             impact: impacts.effective(),
             evidence,
-        };
+        });
         Ok(VerifiedProposal { facts, elapsed: clock.now().map_err(|_| no_time())?.since(started) })
     }
 }

@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use countersign_merkle::{Frontier, LeafHash, MAX_SIZE, TreeHead};
@@ -138,16 +139,17 @@ impl<S: AuditSink + ?Sized> AuditSink for std::sync::Arc<S> {
 #[derive(Debug)]
 pub struct MemorySink {
     kept: usize,
+    /// Number of the last record, in the tree or about to be.
+    given: AtomicU64,
     state: Mutex<LatestRecords>,
 }
 
 #[derive(Debug, Default)]
 struct LatestRecords {
-    /// Number of the last record, in the tree or about to be.
-    given: u64,
     frontier: Frontier,
-    /// Lines of the latest records, up to the last number: a copy of a record would need an allocation for each of its
-    /// members.
+    /// Number of records before the kept ones.
+    dropped: u64,
+    /// Lines of the latest records: a copy of a record would need an allocation for each of its members.
     latest: VecDeque<KeptLine>,
     /// Lines that are not kept any more, for later records.
     spare: Vec<LateLine>,
@@ -170,7 +172,7 @@ impl MemorySink {
     /// Builds a sink that keeps the latest `kept` records.
     #[must_use]
     pub fn keeping(kept: usize) -> Self {
-        Self { kept, state: Mutex::default() }
+        Self { kept, given: AtomicU64::new(0), state: Mutex::default() }
     }
 
     /// Number of all records so far.
@@ -195,8 +197,8 @@ impl MemorySink {
 
     /// Waits until the tree has every record that has a number now.
     fn settled(&self) -> MutexGuard<'_, LatestRecords> {
+        let last = self.given.load(Ordering::SeqCst);
         let mut state = self.state.lock();
-        let last = state.given;
         while state.frontier.size() < last {
             MutexGuard::unlocked(&mut state, thread::yield_now);
         }
@@ -228,7 +230,10 @@ impl MemorySink {
     /// Hashes the line without the lock, which other threads take meanwhile. The tree gets the lines in the order of
     /// their numbers, each as soon as those before it are hashed.
     fn keep(&self, mut line: LateLine) -> Result<u64, AuditError> {
-        let sequence = self.state.lock().give_number()?;
+        // INVARIANT: each number gets a line, since later lines wait for it.
+        let next = |given: u64| given.checked_add(1).filter(|next| *next < MAX_SIZE);
+        let given = self.given.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        let sequence = given.map_err(|_| AuditError::TooLong)?.saturating_add(1);
         let leaf = Some(line.number(sequence).leaf());
         let spare = self.state.lock().put(sequence, KeptLine { line, leaf }, self.kept);
         spare.keep_spare();
@@ -237,20 +242,9 @@ impl MemorySink {
 }
 
 impl LatestRecords {
-    /// Returns the next number. INVARIANT: its caller [puts](Self::put) a line, since later lines wait for it.
-    fn give_number(&mut self) -> Result<u64, AuditError> {
-        let sequence =
-            self.given.checked_add(1).filter(|next| *next < MAX_SIZE).ok_or(AuditError::TooLong)?;
-        self.given = sequence;
-        self.latest.push_back(KeptLine::default());
-        Ok(sequence)
-    }
-
     /// Keeps a line, and adds the lines that are next to the tree. Returns one that need not be kept any more.
     fn put(&mut self, sequence: u64, kept: KeptLine, most: usize) -> LateLine {
-        if let Some(slot) = self.slot(sequence) {
-            *slot = kept;
-        }
+        self.place(sequence, kept);
         let mut next = self.frontier.size().saturating_add(1);
         while let Some(leaf) = self.slot(next).and_then(|kept| kept.leaf)
             && self.frontier.append(leaf).is_ok()
@@ -258,15 +252,26 @@ impl LatestRecords {
             next = next.saturating_add(1);
             if self.latest.len() > most.max(1) {
                 self.spare.extend(self.latest.pop_front().map(|kept| kept.line));
+                self.dropped = self.dropped.saturating_add(1);
             }
         }
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Returns the slot of a record; `None` if it is not kept any more or has no number yet.
+    /// Keeps a line at its place, behind room for those of lower numbers that are still hashed.
+    fn place(&mut self, sequence: u64, kept: KeptLine) {
+        while self.dropped.saturating_add(self.latest.len() as u64) < sequence.saturating_sub(1) {
+            self.latest.push_back(KeptLine::default());
+        }
+        match self.slot(sequence) {
+            Some(slot) => *slot = kept,
+            None => self.latest.push_back(kept),
+        }
+    }
+
+    /// Returns the slot of a record; `None` if it is not kept any more or has none yet.
     fn slot(&mut self, sequence: u64) -> Option<&mut KeptLine> {
-        let behind = usize::try_from(self.given.checked_sub(sequence)?).ok()?;
-        let place = self.latest.len().checked_sub(behind)?.checked_sub(1)?;
-        self.latest.get_mut(place)
+        let place = sequence.checked_sub(self.dropped)?.checked_sub(1)?;
+        self.latest.get_mut(usize::try_from(place).ok()?)
     }
 }

@@ -40,13 +40,11 @@ impl BufferPool {
         Self { values: [const { None }; KEPT_VALUES], next: 0, stacks: Stacks::new() }
     }
 
-    /// Takes the largest buffers of those that are not far too large. A value can be kept for long, and keeps them.
+    /// Takes buffers that are not far too large. A value can be kept for long, and keeps them.
     fn take(&mut self, bytes: usize) -> Option<ValueBuffers> {
         let limit = bytes.saturating_mul(32).saturating_add(4 << 10);
-        let fits =
-            |kept: &&mut Option<ValueBuffers>| kept.as_ref().is_some_and(|kept| footprint(kept) <= limit);
-        let size = |kept: &&mut Option<ValueBuffers>| kept.as_ref().map(footprint);
-        self.values.iter_mut().filter(fits).max_by_key(size)?.take()
+        let fits = |kept: &ValueBuffers| footprint(kept) <= limit;
+        self.values.iter_mut().find(|place| place.as_ref().is_some_and(fits))?.take()
     }
 
     fn put(&mut self, kept: ValueBuffers) {

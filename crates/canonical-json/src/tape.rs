@@ -109,6 +109,13 @@ impl Tape {
         if let Node::Name { start, len, .. } = self.node(at) { self.text(start, len) } else { "" }
     }
 
+    /// Returns whether the node at a position is this name.
+    #[inline]
+    pub(crate) fn is_named(&self, at: u32, name: &str) -> bool {
+        let Node::Name { start, len, .. } = self.node(at) else { return false };
+        len as usize == name.len() && self.text(start, len) == name
+    }
+
     /// The position after the value at `at`.
     #[inline]
     pub(crate) fn after(&self, at: u32) -> u32 {

@@ -123,7 +123,7 @@ impl<'a> ValueRef<'a> {
         let names = self.names();
         // why: most objects are small, and texts of other lengths are not compared.
         let found = if names.len() <= FEW_NAMES {
-            names.iter().find(|at| self.tape.name(**at) == name)
+            names.iter().find(|at| self.tape.is_named(**at, name))
         } else {
             let by_name = |at: &u32| compare_utf16(self.tape.name(*at).as_bytes(), name.as_bytes());
             names.binary_search_by(by_name).ok().and_then(|found| names.get(found))

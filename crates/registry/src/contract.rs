@@ -179,11 +179,22 @@ impl SessionContract {
     /// Does not check time and revocation: see [`check`](Self::check).
     #[must_use]
     pub fn disclosed<'v>(&self, view: &'v RegistryView, tool: &ToolId) -> Option<&'v ToolRules> {
+        self.disclosed_to(view.snapshot().agent(&self.agent)?, view, tool)
+    }
+
+    /// Does the same as [`disclosed`](Self::disclosed), with the [entry](Self::agent_entry) of the contract's agent in `view`.
+    #[must_use]
+    pub fn disclosed_to<'v>(
+        &self,
+        agent: &AgentEntry,
+        view: &'v RegistryView,
+        tool: &ToolId,
+    ) -> Option<&'v ToolRules> {
         let snapshot = view.snapshot();
         // why: the tools of most sessions are those of the entry, and were just searched.
         let lists = |entry: &AgentEntry| Arc::ptr_eq(entry.shared_tools(), &self.tools) || entry.lists(tool);
         let listed = |agent: &AgentId| snapshot.agent(agent).is_some_and(lists);
-        if !self.discloses(tool) || !self.ancestors.iter().chain([&self.agent]).all(listed) {
+        if !self.discloses(tool) || !lists(agent) || !self.ancestors.iter().all(listed) {
             return None;
         }
         snapshot.tool(tool)

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -26,6 +27,8 @@ use crate::view::{BorrowedView, PendingRegistry, RegistryView};
 #[derive(Debug)]
 pub struct CapabilityRegistry {
     view: ArcSwap<RegistryView>,
+    /// Number of the view in force. Written after the view, under the lock of `turn`.
+    in_force: AtomicU64,
     marks: Arc<dyn HighWaterStore>,
     options: LoadOptions,
     root: ArcSwap<TrustRoot>,
@@ -58,6 +61,7 @@ impl CapabilityRegistry {
         stored?;
         let view = RegistryView::new(Arc::new(snapshot), None, Arc::default(), options.max_age);
         Ok(Self {
+            in_force: AtomicU64::new(view.number()),
             view: ArcSwap::from_pointee(view),
             marks,
             options,
@@ -169,7 +173,15 @@ impl CapabilityRegistry {
     /// Puts a snapshot into force and keeps this process's revocations. Requires the lock.
     fn put(&self, snapshot: Arc<RegistrySnapshot>, pending: Option<Arc<PendingRegistry>>) {
         let revoked = Arc::clone(self.view.load().revoked());
-        self.view.store(Arc::new(RegistryView::new(snapshot, pending, revoked, self.options.max_age)));
+        self.replace(RegistryView::new(snapshot, pending, revoked, self.options.max_age));
+    }
+
+    /// Puts a view into force. Requires the lock.
+    fn replace(&self, view: RegistryView) {
+        let number = view.number();
+        self.view.store(Arc::new(view));
+        // why: the other way round, a reader could take the view before for the one in force for as long as no other comes.
+        self.in_force.store(number, Ordering::SeqCst);
     }
 
     /// Replaces the trust root for registries loaded from now on. Returns its version.
@@ -211,6 +223,12 @@ impl CapabilityRegistry {
         BorrowedView(self.view.load())
     }
 
+    /// Returns whether this view is in force, without borrowing the one that is.
+    #[must_use]
+    pub fn is_in_force(&self, view: &RegistryView) -> bool {
+        self.in_force.load(Ordering::SeqCst) == view.number()
+    }
+
     /// Snapshot in force.
     #[must_use]
     pub fn current(&self) -> Arc<RegistrySnapshot> {
@@ -225,7 +243,7 @@ impl CapabilityRegistry {
         revoked.insert(agent.clone());
         let (snapshot, pending) = (Arc::clone(view.snapshot_arc()), view.pending().cloned());
         let view = RegistryView::new(snapshot, pending, Arc::new(revoked), self.options.max_age);
-        self.view.store(Arc::new(view));
+        self.replace(view);
         drop(turn);
     }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::Guard;
 use countersign_core::{AgentId, Digest, KeyId, Millis, Timestamp};
@@ -66,7 +67,12 @@ pub struct RegistryView {
     revoked: Arc<BTreeSet<AgentId>>,
     max_age: Millis,
     age: Age,
+    /// No other view of this process has this number.
+    number: u64,
 }
+
+/// Number of the next view.
+static NEXT_VIEW: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the age of a snapshot is checked.
 #[derive(Clone, Copy, Debug)]
@@ -76,13 +82,18 @@ enum Age {
 }
 
 impl RegistryView {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         snapshot: Arc<RegistrySnapshot>,
         pending: Option<Arc<PendingRegistry>>,
         revoked: Arc<BTreeSet<AgentId>>,
         max_age: Millis,
     ) -> Self {
-        Self { snapshot, pending, revoked, max_age, age: Age::Counts }
+        let number = NEXT_VIEW.fetch_add(1, Ordering::Relaxed);
+        Self { snapshot, pending, revoked, max_age, age: Age::Counts, number }
+    }
+
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
     }
 
     /// Returns a view that is valid at every time, before its issue and after its expiry, to check past decisions. A gate
@@ -90,7 +101,8 @@ impl RegistryView {
     #[must_use]
     pub fn dangerous_always_in_force(&self) -> Self {
         let (snapshot, revoked) = (Arc::clone(&self.snapshot), Arc::clone(&self.revoked));
-        Self { snapshot, pending: self.pending.clone(), revoked, max_age: self.max_age, age: Age::Ignored }
+        let view = Self::new(snapshot, self.pending.clone(), revoked, self.max_age);
+        Self { age: Age::Ignored, ..view }
     }
 
     /// The snapshot.

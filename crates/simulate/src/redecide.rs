@@ -216,7 +216,7 @@ impl<'a> Redecision<'a> {
         self.nowhere_else(name.as_str())?;
         let tool = meant_tool(contract, server.as_ref(), &name)?;
         let tool: &ToolId = &tool;
-        let listed = listed_tool(contract, self.view, tool);
+        let listed = listed_tool(contract, tool, contract.disclosed(self.view, tool));
         // The record has the server even if the call gave only the name, which may mean another tool here.
         if only_tool(&self.session.disclosed, &name) == Some(tool)
             && only_tool(contract.tools(), &name) != listed.is_ok().then_some(tool)

@@ -8,7 +8,7 @@ use countersign_canonical_json::Canonical;
 use countersign_core::{CallFacts, CallId, ImpactClass, Timestamp, ToolId};
 
 use crate::code::RejectionCode;
-use crate::decide::{CallBasis, check_still_stands};
+use crate::decide::{CallBasis, ClearedCall, check_still_stands};
 use crate::parts::GateParts;
 use crate::plan::AcceptedStep;
 use crate::rejection::UsedUp;
@@ -34,12 +34,7 @@ use crate::rejection::{CallError, Rejection};
 #[derive(Debug)]
 #[must_use = "an accepted call that is dropped is recorded as unknown and never runs"]
 pub struct AcceptedCall {
-    pub(crate) facts: CallFacts,
-    pub(crate) args: Canonical,
-    pub(crate) impact: ImpactClass,
-    pub(crate) approval: Option<SpentApproval>,
-    pub(crate) proposal: Option<SpentProposal>,
-    pub(crate) basis: CallBasis,
+    pub(crate) call: ClearedCall,
     pub(crate) in_flight: InFlight,
 }
 
@@ -47,50 +42,50 @@ impl AcceptedCall {
     /// Returns the facts by which the call was decided.
     #[must_use]
     pub const fn facts(&self) -> &CallFacts {
-        &self.facts
+        &self.call.facts
     }
 
     /// Returns the call's id.
     #[must_use]
     pub const fn call_id(&self) -> &CallId {
-        &self.facts.call_id
+        &self.call.facts.call_id
     }
 
     /// Returns the tool to run.
     #[must_use]
     pub const fn tool(&self) -> &ToolId {
-        &self.facts.tool
+        &self.call.facts.tool
     }
 
     /// Returns the arguments for the tool: the value that was read once and digested.
     #[must_use]
     pub const fn args(&self) -> &Canonical {
-        &self.args
+        &self.call.args
     }
 
     /// Returns the impact of the call: the strictest of those in the registry, the policy and the proposal.
     #[must_use]
     pub const fn impact(&self) -> ImpactClass {
-        self.impact
+        self.call.impact
     }
 
     /// Returns the approval that this call used up; `None` if it needed none.
     #[must_use]
     pub const fn approval(&self) -> Option<&SpentApproval> {
-        self.approval.as_ref()
+        self.call.approval.as_ref()
     }
 
     /// Returns the proposal that backs this call, with its attestations used up; `None` if the call came without one.
     #[must_use]
     pub const fn proposal(&self) -> Option<&SpentProposal> {
-        self.proposal.as_ref()
+        self.call.proposal.as_ref()
     }
 
     /// Returns the verified evidence, in the proposal's order. A file comes with exactly the bytes that were hashed:
     /// use these, and do not read the file again.
     #[must_use]
     pub fn evidence(&self) -> &[VerifiedEvidence] {
-        self.proposal.as_ref().map(SpentProposal::evidence).unwrap_or_default()
+        self.call.proposal.as_ref().map(SpentProposal::evidence).unwrap_or_default()
     }
 
     /// Returns the number of the plan's step that this call is, from 1 on; `None` if the gate has no plan.
@@ -175,8 +170,8 @@ impl AcceptedCall {
     /// # Errors
     /// [`Rejection`] if the call must not run any more. It was counted as accepted, and is not counted again.
     pub fn dispatch(self) -> Result<(Canonical, InFlight), Rejection> {
-        let call = self.look_again()?;
-        Ok((call.args, call.in_flight))
+        let Self { call, in_flight } = self.look_again()?;
+        Ok((call.args, in_flight))
     }
 
     /// Returns the evidence as well, for a transport whose tool takes it.
@@ -184,15 +179,17 @@ impl AcceptedCall {
     /// # Errors
     /// As [`dispatch`](Self::dispatch).
     pub fn dispatch_with_evidence(self) -> Result<(Canonical, Vec<VerifiedEvidence>, InFlight), Rejection> {
-        let call = self.look_again()?;
+        let Self { call, in_flight } = self.look_again()?;
         let evidence = call.proposal.map(SpentProposal::into_evidence).unwrap_or_default();
-        Ok((call.args, evidence, call.in_flight))
+        Ok((call.args, evidence, in_flight))
     }
 
     /// Returns the call if it may still run. Otherwise records the outcome as not run.
     fn look_again(self) -> Result<Self, Rejection> {
-        let Err(code) = self.in_flight.may_run(&self.facts.tool, &self.basis) else { return Ok(self) };
-        let Self { approval, proposal, in_flight, .. } = self;
+        let Err(code) = self.in_flight.may_run(&self.call.facts.tool, &self.call.basis) else {
+            return Ok(self);
+        };
+        let Self { call: ClearedCall { approval, proposal, .. }, in_flight } = self;
         Err(in_flight.not_run(code, UsedUp::of(approval.as_ref(), proposal.as_ref())))
     }
 }

@@ -22,8 +22,9 @@ impl ToolGate {
     #[must_use = "an accepted call that is dropped is recorded as not run"]
     pub fn check_many(&self, calls: &[ToolCall<'_>]) -> Vec<Result<AcceptedCall, Rejection>> {
         let submit = |call| {
-            let (mut findings, mut cleared) = (self.parts().findings(), None);
-            self.clear(call, None, &mut findings, &mut cleared)?;
+            let in_force = self.parts().progress.in_force();
+            let (mut findings, mut cleared) = (self.parts().findings(&in_force), None);
+            self.clear(call, None, &in_force, &mut findings, &mut cleared)?;
             let submitted = with_record(self.parts(), call, &findings, cleared.as_ref(), submit_record);
             Ok((call, findings, cleared, submitted))
         };

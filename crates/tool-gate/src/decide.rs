@@ -1,13 +1,11 @@
 //! The checks, top-down in the order of [`GateStep::ALL`]: steps 0 to 10, and a last look. Of step 0, only ids and names
 //! are read before the tool is known. Step 11, the record, is in `gate.rs`.
 
-use std::ptr;
-
 use countersign_action_proposal::SpentProposal;
 use countersign_approval_token::SpentApproval;
 use countersign_canonical_json::Canonical;
 use countersign_core::{CallFacts, ClockError, Digest, ImpactClass, Timestamp, ToolId};
-use countersign_registry::{Limits, RegistryView, SessionContract, ToolRules};
+use countersign_registry::{Limits, RegistryView, SessionContract};
 
 use crate::call::ToolCall;
 use crate::call_ids::IdUse;
@@ -18,6 +16,7 @@ use crate::order::{GateStep, StepsTaken};
 use crate::parts::GateParts;
 use crate::plan::HeldStep;
 use crate::plan_approval::definition;
+use crate::progress::BorrowedTerms;
 use crate::question::{add_proposal, ask_for_evidence};
 use crate::rejection::Refusal;
 use crate::steps::approval::check_approval;
@@ -28,17 +27,23 @@ use crate::steps::read::{read_call, read_ids};
 use crate::steps::session::{check_agent, check_definition, disclosed_tool, listed_tool};
 use crate::steps::spend::{check_user_checks, spend};
 use crate::steps::{Deciding, ParsedCall, Subject};
-use crate::terms::InForce;
 
 /// A call that has passed steps 0 to 10.
 pub(crate) struct Cleared<'g> {
+    pub(crate) call: ClearedCall,
+    pub(crate) reservation: Reservation<'g>,
+    /// In a box, as most calls are no step of a plan.
+    pub(crate) step: Option<Box<HeldStep<'g>>>,
+}
+
+/// The part of a cleared call that its acceptance keeps.
+#[derive(Debug)]
+pub(crate) struct ClearedCall {
     pub(crate) facts: CallFacts,
     pub(crate) args: Canonical,
     pub(crate) impact: ImpactClass,
     pub(crate) approval: Option<SpentApproval>,
     pub(crate) proposal: Option<SpentProposal>,
-    pub(crate) reservation: Reservation<'g>,
-    pub(crate) step: Option<HeldStep<'g>>,
     pub(crate) basis: CallBasis,
 }
 
@@ -59,6 +64,7 @@ pub(crate) struct CallBasis {
 pub(crate) fn decide<'g>(
     gate: &'g GateParts,
     call: &ToolCall<'_>,
+    in_force: &BorrowedTerms,
     findings: &mut Findings,
     cleared: &mut Option<Cleared<'g>>,
 ) -> Result<(), Refusal> {
@@ -75,12 +81,12 @@ pub(crate) fn decide<'g>(
     }
     let mut steps = StepsTaken::start();
     let call_id = steps.take(GateStep::Ids, read_ids(call, &recorder.rows, findings))?;
-    let (in_force, view) = (progress.in_force(), terms.view(now));
+    let view = terms.view(now);
     findings.registry_version = view.snapshot().version();
-    let deciding = &mut Deciding { terms, in_force: &in_force, view: &view, now, call, findings };
+    let deciding = &mut Deciding { terms, in_force, view: &view, now, call, findings };
     let agent = check_agent(&recorder.rows, &in_force.contract, &view, now);
     let agent = steps.take(GateStep::Agent, agent)?;
-    let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &recorder.rows))?;
+    let (tool, rules) = steps.take(GateStep::Tool, disclosed_tool(deciding, &recorder.rows, agent))?;
     // why: only now, so that a call of an agent that may not call, or of an undisclosed tool, costs the same whatever
     // its arguments are.
     let parsed = steps.take(GateStep::Read, read_call(deciding, progress.plan.get()))?;
@@ -98,7 +104,7 @@ pub(crate) fn decide<'g>(
     let plan = step.as_ref().map(|step| step.root().digest());
     let facts = terms.call_facts(call_id, tool, args.digest(), definition, plan, view.snapshot().version());
     let proposal = call.proposal.or(reserved_proposal.as_deref().map(str::as_bytes));
-    let subject = Subject { facts: &facts, args: &args, rules, step: step.as_ref(), proposal };
+    let subject = Subject { facts: &facts, args: &args, rules, step: step.as_deref(), proposal };
     let ids = progress.call_ids.as_deref();
     let id = IdUse::new(ids, &facts, call, &in_force.contract, now);
     steps.take(GateStep::CallId, id.check())?;
@@ -110,7 +116,7 @@ pub(crate) fn decide<'g>(
         .map_err(|refusal| ask_for_evidence(refusal, deciding, &subject));
     let backing = steps.take(GateStep::Evidence, backing)?;
     let agreed = check_user_checks(terms, &subject, backing.impact)
-        .and_then(|()| check_still_free(progress.plan.get(), step.as_ref()));
+        .and_then(|()| check_still_free(progress.plan.get(), step.as_deref()));
     steps.take(GateStep::HostChecks, agreed)?;
     // why: the clock is read again only if the host's code, a store or a file may have taken a long time since.
     let has_waited = backing.proposal.is_some() || !terms.checks.is_empty();
@@ -132,11 +138,12 @@ pub(crate) fn decide<'g>(
     };
     let has_waited =
         has_waited || approval.is_some() || ids.is_some() || recorder.rows.stats.store().is_some();
-    let before = FirstLook { in_force: &in_force, view: &view, now, rules, has_waited };
+    let before = FirstLook { in_force, view: &view, now, has_waited };
     steps.take(GateStep::LastLook, last_look(gate, &facts.tool, &basis, &before, deciding.findings))?;
     steps.end()?;
     let impact = backing.impact;
-    *cleared = Some(Cleared { facts, args, impact, approval, proposal, reservation, step, basis });
+    let call = ClearedCall { facts, args, impact, approval, proposal, basis };
+    *cleared = Some(Cleared { call, reservation, step });
     Ok(())
 }
 
@@ -157,10 +164,9 @@ fn reserve<'g>(
 
 /// Inputs and results of steps 1 and 2.
 struct FirstLook<'d> {
-    in_force: &'d InForce,
+    in_force: &'d BorrowedTerms,
     view: &'d RegistryView,
     now: Timestamp,
-    rules: &'d ToolRules,
     /// Whether a long time may have passed since.
     has_waited: bool,
 }
@@ -175,38 +181,22 @@ fn last_look(
 ) -> Result<(), Refusal> {
     let GateParts { terms, progress, .. } = gate;
     // why: clock and file were read a moment ago if the call has not waited.
-    let (now, view) = if before.has_waited {
-        let now = progress.clock.now().map_err(clock_unavailable)?;
-        (now, terms.view(now))
-    } else {
-        (before.now, terms.registry.borrow_view())
-    };
-    let in_force = progress.in_force();
+    let mut now = before.now;
+    if before.has_waited {
+        now = progress.clock.now().map_err(clock_unavailable)?;
+        terms.registry.refresh(now);
+    }
     findings.time = now;
-    let is_same =
-        ptr::eq::<InForce>(&**in_force, before.in_force) && ptr::eq::<RegistryView>(&*view, before.view);
+    let is_same = progress.is_unchanged(before.in_force) && terms.registry.is_in_force(before.view);
     let stands = if is_same && now == before.now {
-        // why: the same contract, registry and time give the same answers.
-        check_standing_and_definition(gate, before.rules, tool, now)
+        // why: the same contract, registry, definition and time give the same answers.
+        check_not_lost(gate).and_then(|()| gate.recorder.rows.check(now))
     } else {
+        let (in_force, view) = (progress.in_force(), terms.registry.borrow_view());
         check_still_stands(gate, &in_force.contract, tool, basis, &view, now)
+            .inspect_err(|_| findings.registry_version = view.snapshot().version())
     };
-    stands.map_err(|refusal| {
-        findings.registry_version = view.snapshot().version();
-        refusal.meanwhile(findings.used)
-    })
-}
-
-/// Repeats what can change under the same contract, registry and time.
-fn check_standing_and_definition(
-    gate: &GateParts,
-    rules: &ToolRules,
-    tool: &ToolId,
-    now: Timestamp,
-) -> Result<(), Refusal> {
-    check_not_lost(gate)?;
-    gate.recorder.rows.check(now)?;
-    check_definition(rules, gate.progress.definition(tool))
+    stands.map_err(|refusal| refusal.meanwhile(findings.used))
 }
 
 fn check_not_lost(gate: &GateParts) -> Result<(), Refusal> {
@@ -233,8 +223,8 @@ pub(crate) fn check_still_stands(
 ) -> Result<(), Refusal> {
     let GateParts { progress, recorder, .. } = gate;
     check_not_lost(gate)?;
-    check_agent(&recorder.rows, contract, view, now)?;
-    let rules = listed_tool(contract, view, tool)?;
+    let agent = check_agent(&recorder.rows, contract, view, now)?;
+    let rules = listed_tool(contract, tool, contract.disclosed_to(agent, view, tool))?;
     check_definition(rules, progress.definition(tool))?;
     let code = if view.snapshot().version() == basis.version {
         return Ok(());

@@ -12,6 +12,7 @@ use crate::code::RejectionCode;
 use crate::decide::{Cleared, decide};
 use crate::findings::Findings;
 use crate::parts::GateParts;
+use crate::progress::BorrowedTerms;
 use crate::recorder::GateRecorder;
 use crate::refusals::{RefusalRate, Refusals};
 use crate::rejection::{ApprovalDesk, CallError, Refusal, Rejection};
@@ -70,8 +71,9 @@ impl ToolGate {
         call: &ToolCall<'_>,
         desk: Option<&dyn ApprovalDesk>,
     ) -> Result<AcceptedCall, Rejection> {
-        let (mut findings, mut cleared) = (self.parts.findings(), None);
-        self.clear(call, desk, &mut findings, &mut cleared)?;
+        let in_force = self.parts.progress.in_force();
+        let (mut findings, mut cleared) = (self.parts.findings(&in_force), None);
+        self.clear(call, desk, &in_force, &mut findings, &mut cleared)?;
         let record = |recorder: &GateRecorder, record: &CallRecordRef<'_>| {
             recorder.record_refusals(record.time)?;
             recorder.record(record)
@@ -86,11 +88,13 @@ impl ToolGate {
         &'g self,
         call: &ToolCall<'_>,
         desk: Option<&dyn ApprovalDesk>,
+        in_force: &BorrowedTerms,
         findings: &mut Findings,
         cleared: &mut Option<Cleared<'g>>,
     ) -> Result<(), Rejection> {
         // why: the result is large, so it is not moved through each of its callers.
-        let verdict = catch_unwind(AssertUnwindSafe(|| decide(&self.parts, call, findings, cleared)));
+        let verdict =
+            catch_unwind(AssertUnwindSafe(|| decide(&self.parts, call, in_force, findings, cleared)));
         let panicked = || Some(Refusal::new(RejectionCode::Internal, "a check panicked"));
         match verdict.map_or_else(|_| panicked(), Result::err) {
             Some(refusal) => Err(self.parts.refuse(call, findings, refusal, desk)),
@@ -107,32 +111,36 @@ impl ToolGate {
         cleared: Option<Cleared<'_>>,
         recorded: Result<u64, ()>,
     ) -> Result<AcceptedCall, Rejection> {
-        let Some(Cleared { facts, args, impact, approval, proposal, reservation, step, basis }) = cleared
-        else {
+        let Some(Cleared { call: cleared, reservation, step }) = cleared else {
             let refusal = Refusal::new(RejectionCode::Internal, "a check left no result");
             return Err(self.parts.refuse(call, findings, refusal, None));
         };
         let (time, used) = (findings.time, findings.used);
         let Ok(sequence) = recorded else {
-            let call_id = facts.call_id.clone().into();
-            let rejection =
-                self.parts.refuse_unrecorded(call_id, time, Some(&facts.tool), findings.spent_approvals());
+            let call_id = cleared.facts.call_id.clone().into();
+            let rejection = self.parts.refuse_unrecorded(
+                call_id,
+                time,
+                Some(&cleared.facts.tool),
+                findings.spent_approvals(),
+            );
             return Err(Rejection { used, ..rejection });
         };
         // why: an approval concerns a signal only if a call was asked about, and the key of a call is a digest.
         let is_probe = findings.has_approval() && self.parts.recorder.rows.has_asked();
         let probe = if is_probe { findings.probe(None) } else { None };
-        self.parts.count(time, (None, false), (Some(&facts.tool), findings.used_tool()), probe);
+        self.parts.count(time, (None, false), (Some(&cleared.facts.tool), findings.used_tool()), probe);
         reservation.keep();
         let (step, refused) = keep_step(self.parts.progress.plan.get(), step)
             .map_or_else(|code| (None, Some(code)), |step| (step, None));
-        let in_flight = InFlight::new(Arc::clone(&self.parts), facts.call_id.clone(), sequence, time, step);
+        let in_flight =
+            InFlight::new(Arc::clone(&self.parts), cleared.facts.call_id.clone(), sequence, time, step);
         if let Some(code) = refused {
             // A plan was started or halted after the acceptance was recorded.
             return Err(in_flight.not_run(code, used));
         }
         // INVARIANT: the only place that makes an `AcceptedCall`. The record above is as durable as the sink promises.
-        Ok(AcceptedCall { facts, args, impact, approval, proposal, basis, in_flight })
+        Ok(AcceptedCall { call: cleared, in_flight })
     }
 
     /// Checks a call and runs it. The tool is the one that the contract discloses under `name`, on exactly one server.
@@ -165,40 +173,6 @@ impl ToolGate {
         tool: impl FnOnce(&Canonical) -> Result<T, E>,
     ) -> Result<T, CallError<E>> {
         self.check(call)?.run(tool)
-    }
-
-    /// Refuses a call that a gateway could not parse. It is recorded and counted like any other.
-    #[must_use]
-    pub fn refuse_malformed(&self, call_id: &str, reason: &str) -> Rejection {
-        self.parts.refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
-    }
-
-    /// Refuses a call of a tool that no server of a gateway has, by the name that the agent gives it. It is recorded and counted
-    /// like any other.
-    #[must_use]
-    pub fn refuse_undisclosed(&self, call_id: &str, name: &str, reason: &str) -> Rejection {
-        self.parts.refuse_unseen(call_id, name, RejectionCode::UndisclosedTool, reason)
-    }
-
-    /// Refuses a call whose id a framework has seen before with another call, or whose first try still runs
-    /// (`CALL_ID_REUSED`). It is recorded and counted like any other.
-    #[must_use]
-    pub fn refuse_reused(&self, call_id: &str, name: &str, reason: &str) -> Rejection {
-        self.parts.refuse_unseen(call_id, name, RejectionCode::CallIdReused, reason)
-    }
-
-    /// Refuses a call that a gateway did not read because it exceeds a limit. It is recorded and counted like any
-    /// other.
-    #[must_use]
-    pub fn refuse_over_limit(&self, call_id: &str, reason: &str) -> Rejection {
-        self.parts.refuse_unseen(call_id, "?", RejectionCode::LimitExceeded, reason)
-    }
-
-    /// Refuses a call that a gateway does not pass on because too many requests are outstanding. It is recorded and
-    /// counted like any other, but an [`Alarm`](crate::Alarm) ignores it: its cause is a server that does not answer.
-    #[must_use]
-    pub fn refuse_too_many(&self, call_id: &str, reason: &str) -> Rejection {
-        self.parts.refuse_unseen(call_id, "?", RejectionCode::TooManyRequests, reason)
     }
 
     /// Returns sums of the session's refused messages that are not calls, for the gateway in front of it. They are
@@ -250,7 +224,7 @@ pub(crate) fn with_record<R>(
     cleared: Option<&Cleared<'_>>,
     keep: impl FnOnce(&GateRecorder, &CallRecordRef<'_>) -> Result<R, ()>,
 ) -> Result<R, ()> {
-    let facts = &cleared.ok_or(())?.facts;
+    let facts = &cleared.ok_or(())?.call.facts;
     let (escaped, named) = (OnceCell::<Escaped<256>>::new(), OnceCell::new());
     let call_id = EscapedRef::plain(facts.call_id.as_str())
         .unwrap_or_else(|| escaped.get_or_init(|| facts.call_id.clone().into()).borrowed());

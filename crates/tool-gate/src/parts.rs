@@ -2,7 +2,7 @@ use crate::findings::Findings;
 use crate::plan::RunningPlan;
 use crate::progress::GateProgress;
 use crate::recorder::GateRecorder;
-use crate::terms::GateTerms;
+use crate::terms::{GateTerms, InForce};
 
 /// The three parts of a session's gate.
 pub(crate) struct GateParts {
@@ -21,9 +21,9 @@ impl std::fmt::Debug for GateParts {
 }
 
 impl GateParts {
-    /// Starts the findings about one call.
-    pub(crate) fn findings(&self) -> Findings {
-        let version = self.progress.in_force().contract.registry_version();
+    /// Starts the findings about one call, decided under these terms.
+    pub(crate) fn findings(&self, in_force: &InForce) -> Findings {
+        let version = in_force.contract.registry_version();
         let plan = self.progress.plan.get().map(RunningPlan::root);
         Findings::new(&self.terms, self.progress.clock.latest(), version, plan)
     }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arc_swap::Guard;
 use countersign_approval_token::Partial;
 use countersign_audit_log::{CallRecord, OutcomeKind, Verdict};
 use countersign_canonical_json::{Canonical, Limits, read};
@@ -24,11 +23,11 @@ use crate::plan_commit::{Allowed, commit_plan};
 use crate::plan_error::StartPlanError;
 use crate::plan_settings::{Offer, Offered, PlanRootSettings, PlanSettings};
 use crate::plan_walk::{OfferedCommit, PlanWalk};
+use crate::progress::BorrowedTerms;
 use crate::rejection::ApprovalRequest;
 use crate::rejection::Refusal;
 use crate::steps::approval::verify_one;
 use crate::steps::spend::spend_approval;
-use crate::terms::InForce;
 
 /// A plan's approval must bind this session and this registry.
 const PARTIAL: Partial = Partial::Refuse;
@@ -234,7 +233,7 @@ enum Next<'g> {
 /// Facts about a plan to be started or amended, for its record.
 struct PlanChange<'g> {
     inner: &'g Arc<GateParts>,
-    terms: Guard<Arc<InForce>>,
+    terms: BorrowedTerms,
     view: BorrowedView,
     now: Timestamp,
     args: Option<Canonical>,

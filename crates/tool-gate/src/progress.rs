@@ -1,6 +1,7 @@
 //! State that changes during a session, except its record.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -24,12 +25,29 @@ pub(crate) struct GateProgress {
         reason = "most sessions have no definition, and an empty map takes three times as much"
     )]
     definitions: RwLock<Option<Box<BTreeMap<ToolId, Digest>>>>,
+    /// Number of changes of the terms in force and of the definitions. Written under the lock of the definitions, after
+    /// the change.
+    changes: AtomicU64,
     pub(crate) plan: OnceLock<RunningPlan>,
     /// Held while a plan is started or amended.
     pub(crate) changing_plan: Mutex<()>,
     next_call: AtomicU64,
     /// Set if each id runs once.
     pub(crate) call_ids: Option<Box<CallIds>>,
+}
+
+/// Contract and pinned goal, borrowed for one decision.
+pub(crate) struct BorrowedTerms {
+    terms: Guard<Arc<InForce>>,
+    changes: u64,
+}
+
+impl Deref for BorrowedTerms {
+    type Target = InForce;
+
+    fn deref(&self) -> &InForce {
+        &self.terms
+    }
 }
 
 /// The host's clock, never earlier than the latest time seen: a clock that runs back extends no lifetime.
@@ -83,6 +101,7 @@ impl GateProgress {
             in_force: ArcSwap::from_pointee(in_force),
             renewing: Mutex::new(()),
             usage: Usage::default(),
+            changes: AtomicU64::new(u64::from(!definitions.is_empty())),
             definitions: RwLock::new((!definitions.is_empty()).then(|| Box::new(definitions))),
             plan: OnceLock::new(),
             changing_plan: Mutex::new(()),
@@ -93,8 +112,15 @@ impl GateProgress {
 
     /// Returns the contract and pinned goal in force. Load them before the [view](crate::terms::GateTerms::view) of the
     /// registry: a renewal can bring those of a later registry.
-    pub(crate) fn in_force(&self) -> Guard<Arc<InForce>> {
-        self.in_force.load()
+    pub(crate) fn in_force(&self) -> BorrowedTerms {
+        // why: in this order, so that a change in between shows as one since.
+        let changes = self.changes.load(Ordering::SeqCst);
+        BorrowedTerms { terms: self.in_force.load(), changes }
+    }
+
+    /// Returns whether neither the terms nor a definition has changed since these terms were borrowed.
+    pub(crate) fn is_unchanged(&self, since: &BorrowedTerms) -> bool {
+        self.changes.load(Ordering::SeqCst) == since.changes
     }
 
     /// Replaces contract and pinned goal. Deletes the definitions of tools that the new contract does not disclose,
@@ -106,10 +132,14 @@ impl GateProgress {
             definitions.retain(|tool, _| in_force.contract.discloses(tool));
         }
         self.in_force.store(Arc::new(in_force));
+        self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Returns a tool's definition as the host noted it last.
     pub(crate) fn definition(&self, tool: &ToolId) -> Option<Digest> {
+        if self.changes.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
         self.definitions.read().as_ref()?.get(tool).copied()
     }
 
@@ -118,12 +148,14 @@ impl GateProgress {
         let mut definitions = self.definitions.write();
         if self.in_force().contract.discloses(tool) {
             definitions.get_or_insert_default().insert(tool.clone(), definition);
+            self.changes.fetch_add(1, Ordering::SeqCst);
         }
     }
 
     pub(crate) fn forget_definition(&self, tool: &ToolId) {
         if let Some(definitions) = &mut *self.definitions.write() {
             definitions.remove(tool);
+            self.changes.fetch_add(1, Ordering::SeqCst);
         }
     }
 

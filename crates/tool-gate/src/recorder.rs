@@ -23,13 +23,14 @@ pub(crate) struct GateRecorder {
     /// Set once the session's end was recorded or its recording failed.
     has_ended: AtomicBool,
     recent: Mutex<RecentAnswers>,
-    /// Number of recent records to keep.
-    keeps: usize,
+    /// Number of recent records to keep. Half a word, as a session is to be small.
+    keeps: u32,
 }
 
 impl GateRecorder {
     pub(crate) fn new(sink: Arc<dyn AuditSink>, rows: Rows, keeps: usize) -> Self {
         let (is_lost, has_ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        let keeps = u32::try_from(keeps).unwrap_or(u32::MAX);
         Self { sink, rows, is_lost, has_ended, recent: Mutex::default(), keeps }
     }
 
@@ -67,7 +68,7 @@ impl GateRecorder {
             return self.remember(&CallRecordRef { values: &RecordedValues::default(), ..*line.call() });
         }
         if self.keeps > 0 {
-            self.recent.lock().keep(line.body(), self.keeps);
+            self.recent.lock().keep(line.body(), self.keeps as usize);
         }
     }
 

@@ -9,10 +9,47 @@ use countersign_signals::Probe;
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
 use crate::findings::{Findings, SpentIds};
+use crate::gate::ToolGate;
 use crate::parts::GateParts;
 use crate::rejection::{ApprovalDesk, ApprovalRequest, NotFiled, Refusal, Rejection, UsedUp};
 use crate::steps::session::only_tool;
 use crate::used_tools::UsedTool;
+
+impl ToolGate {
+    /// Refuses a call that a gateway could not parse. It is recorded and counted like any other.
+    #[must_use]
+    pub fn refuse_malformed(&self, call_id: &str, reason: &str) -> Rejection {
+        self.parts().refuse_unseen(call_id, "?", RejectionCode::MalformedCall, reason)
+    }
+
+    /// Refuses a call of a tool that no server of a gateway has, by the name that the agent gives it. It is recorded and counted
+    /// like any other.
+    #[must_use]
+    pub fn refuse_undisclosed(&self, call_id: &str, name: &str, reason: &str) -> Rejection {
+        self.parts().refuse_unseen(call_id, name, RejectionCode::UndisclosedTool, reason)
+    }
+
+    /// Refuses a call whose id a framework has seen before with another call, or whose first try still runs
+    /// (`CALL_ID_REUSED`). It is recorded and counted like any other.
+    #[must_use]
+    pub fn refuse_reused(&self, call_id: &str, name: &str, reason: &str) -> Rejection {
+        self.parts().refuse_unseen(call_id, name, RejectionCode::CallIdReused, reason)
+    }
+
+    /// Refuses a call that a gateway did not read because it exceeds a limit. It is recorded and counted like any
+    /// other.
+    #[must_use]
+    pub fn refuse_over_limit(&self, call_id: &str, reason: &str) -> Rejection {
+        self.parts().refuse_unseen(call_id, "?", RejectionCode::LimitExceeded, reason)
+    }
+
+    /// Refuses a call that a gateway does not pass on because too many requests are outstanding. It is recorded and
+    /// counted like any other, but an [`Alarm`](crate::Alarm) ignores it: its cause is a server that does not answer.
+    #[must_use]
+    pub fn refuse_too_many(&self, call_id: &str, reason: &str) -> Rejection {
+        self.parts().refuse_unseen(call_id, "?", RejectionCode::TooManyRequests, reason)
+    }
+}
 
 impl GateParts {
     /// Files the question for a missing approval, records the refusal, counts it, and builds the rejection.
@@ -118,7 +155,7 @@ impl GateParts {
         reason: &str,
     ) -> Rejection {
         let call = ToolCall::by_name(call_id, name, b"");
-        let mut findings = self.findings();
+        let mut findings = self.findings(&self.progress.in_force());
         // The clock is the host's, and may panic.
         let read = catch_unwind(AssertUnwindSafe(|| self.progress.clock.read()));
         if let Ok(Ok((time, reading))) = read {

@@ -67,6 +67,22 @@ fn an_agent_that_is_unknown_or_revoked_gets_no_contract() {
 }
 
 #[test]
+fn a_view_is_in_force_until_the_next_one() {
+    let (registry, other) = (load(&desk(1)), load(&desk(1)));
+    let first = registry.view();
+    assert!(registry.is_in_force(&first));
+    assert!(!other.is_in_force(&first), "it is a view of another registry");
+    assert!(!registry.is_in_force(&first.dangerous_always_in_force()));
+    registry.revoke(&agent("mailer"));
+    assert!(!registry.is_in_force(&first));
+    let second = registry.borrow_view();
+    assert!(registry.is_in_force(&second));
+    registry.reload(&sign(&desk(2)), now()).unwrap();
+    assert!(!registry.is_in_force(&second));
+    assert!(registry.is_in_force(&registry.view()));
+}
+
+#[test]
 fn a_revocation_in_this_process_outlives_a_reload() {
     let registry = load(&desk(1));
     registry.revoke(&agent("mailer"));

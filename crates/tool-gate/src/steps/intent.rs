@@ -70,7 +70,7 @@ pub(crate) fn next_step<'g>(
     plan: Option<&'g RunningPlan>,
     rules: &ToolRules,
     parsed: &ParsedCall,
-) -> Result<Option<HeldStep<'g>>, Refusal> {
+) -> Result<Option<Box<HeldStep<'g>>>, Refusal> {
     let Deciding { terms, in_force, view, call, findings, .. } = deciding;
     let Some(plan) = plan else {
         let is_free = rules.entry().plan() == PlanRule::NotRequired
@@ -90,7 +90,7 @@ pub(crate) fn next_step<'g>(
         step_call = step_call.proved_by(&read.proof);
     }
     let allowed = Allowed { contract: &in_force.contract, view };
-    plan.hold(&step_call, &allowed, findings).map(Some)
+    plan.hold(&step_call, &allowed, findings).map(Box::new).map(Some)
 }
 
 /// Asks again at the end: a call outside of a plan is decided while a plan may be started.
@@ -107,8 +107,8 @@ pub(crate) fn check_still_free(
 /// Advances the plan by a call whose acceptance is recorded. A call outside of a plan must have come before it.
 pub(crate) fn keep_step(
     plan: Option<&RunningPlan>,
-    step: Option<HeldStep<'_>>,
+    step: Option<Box<HeldStep<'_>>>,
 ) -> Result<Option<AcceptedStep>, RejectionCode> {
-    check_still_free(plan, step.as_ref()).map_err(|refusal| refusal.code)?;
-    step.map(HeldStep::keep).transpose()
+    check_still_free(plan, step.as_deref()).map_err(|refusal| refusal.code)?;
+    step.map(|step| step.keep()).transpose()
 }

@@ -63,6 +63,7 @@ pub const fn agent_code(error: AgentError) -> RejectionCode {
 pub(crate) fn disclosed_tool<'d>(
     deciding: &mut Deciding<'d>,
     rows: &Rows,
+    agent: &AgentEntry,
 ) -> Result<(ToolId, &'d ToolRules), Refusal> {
     let Deciding { in_force, view, findings, .. } = deciding;
     if let Some(CalledTool::Unplaced(name)) = &findings.called {
@@ -73,7 +74,8 @@ pub(crate) fn disclosed_tool<'d>(
     // INVARIANT: step 0 has read the names.
     let unread = || Refusal::new(RejectionCode::Internal, "the names of the call were not read");
     let tool = findings.tool().ok_or_else(unread)?;
-    let rules = listed_tool(&in_force.contract, view, tool)?;
+    let contract = &in_force.contract;
+    let rules = listed_tool(contract, tool, contract.disclosed_to(agent, view, tool))?;
     let tool = tool.clone();
     findings.impact = Some(rules.entry().impact());
     Ok((tool, rules))
@@ -102,16 +104,17 @@ pub fn only_tool<'a>(tools: impl IntoIterator<Item = &'a ToolId>, name: &ToolNam
     if named.next().is_some() { None } else { Some(found) }
 }
 
-/// Returns the rules of a tool that the contract discloses and the registry still lists.
+/// Returns the rules of a tool that the contract discloses and the registry still lists, as
+/// [`SessionContract::disclosed`] found them.
 ///
 /// # Errors
 /// [`Refusal`] if it is not disclosed.
 pub fn listed_tool<'v>(
     contract: &SessionContract,
-    view: &'v RegistryView,
     tool: &ToolId,
+    found: Option<&'v ToolRules>,
 ) -> Result<&'v ToolRules, Refusal> {
-    contract.disclosed(view, tool).ok_or_else(|| {
+    found.ok_or_else(|| {
         let listed_once = contract.discloses(tool);
         let reason = if listed_once { "no longer listed for the agent" } else { "not in the contract" };
         Refusal::new(RejectionCode::UndisclosedTool, reason)

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use countersign_audit_log::{MemorySink, OutcomeRecord, Record, StandingChange, StandingRecord};
 use countersign_core::*;
+use countersign_registry::{NegotiationRequest, Wanted};
 use serde_json::json;
 
 use super::proposal_world::*;
@@ -22,12 +23,24 @@ const WITHDRAWN: Meanwhile =
 const ENDED: Meanwhile = |world, _| world.clock.advance(hour()).unwrap();
 const QUARANTINED: Meanwhile = |_, gate| stands(gate, StandingChange::Quarantined);
 
-const CASES: [(Meanwhile, RejectionCode); 4] = [
+const NARROWED: Meanwhile = |world, gate| {
+    let only = Wanted::these([pinned_tool()]);
+    let old = gate.contract();
+    let request = NegotiationRequest::new(old.session().clone(), old.agent().clone()).wanted_tools(only);
+    gate.renew(world.registry.negotiate(&request, start()).unwrap()).unwrap();
+};
+
+const CASES: [(Meanwhile, RejectionCode); 5] = [
     (REVOKED, AgentRevoked),
     (WITHDRAWN, AgentRevoked),
     (ENDED, ContractExpired),
     (QUARANTINED, AgentQuarantined),
+    (NARROWED, UndisclosedTool),
 ];
+
+fn pinned_tool() -> ToolId {
+    ToolId::new("desk", "pinned").unwrap()
+}
 
 fn stands(gate: &ToolGate, standing: StandingChange) {
     let change = StandingRecord::new(start(), gate.contract().agent().clone(), standing, "ops");
@@ -88,6 +101,25 @@ fn change_during_a_user_check_is_seen() {
         assert_eq!(record.time, world.clock.now().unwrap());
         assert!(record.reason.unwrap().as_str().starts_with("meanwhile: "));
         assert!(outcomes(&world.sink).is_empty());
+    }
+}
+
+#[test]
+fn definition_changed_during_a_user_check_is_seen() {
+    const REDEFINED: Meanwhile = |_, gate| gate.note_definition(&pinned_tool(), Digest::of(b"another"));
+    const FORGOTTEN: Meanwhile = |_, gate| gate.forget_definition(&pinned_tool());
+    for (happens, expected) in [(REDEFINED, ToolDefinitionChanged), (FORGOTTEN, ToolDefinitionUnknown)] {
+        let (world, trap) = (Arc::new(World::new()), Arc::new(Trap::default()));
+        let of_check = Arc::clone(&trap);
+        let check = move |_: &CheckedCall<'_>| {
+            of_check.spring();
+            Ok(())
+        };
+        let gate = world.full().user_check("slow", check).open().unwrap();
+        gate.note_definition(&pinned_tool(), Digest::of(b"the pinned definition"));
+        *trap.0.lock() = Some((Arc::clone(&world), gate.clone(), happens));
+        let no = gate.check(&ToolCall::new("c", "desk", "pinned", b"{}")).unwrap_err();
+        assert_eq!(no.code(), expected);
     }
 }
 
@@ -245,7 +277,7 @@ fn approved_call_does_not_run_under_another_registry() {
 fn held_call_does_not_run_once_its_definition_changed() {
     let world = World::new();
     let gate = world.gate();
-    let tool = ToolId::new("desk", "pinned").unwrap();
+    let tool = pinned_tool();
     gate.note_definition(&tool, Digest::of(b"the pinned definition"));
     let call = gate.check(&ToolCall::new("c", "desk", "pinned", b"{}")).unwrap();
     gate.note_definition(&tool, Digest::of(b"another"));
