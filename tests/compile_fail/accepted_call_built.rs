@@ -2,7 +2,7 @@
 use countersign::tool_gate::{AcceptedCall, InFlight};
 
 fn forge(in_flight: InFlight) -> AcceptedCall {
-    AcceptedCall { call: unreachable!(), in_flight }
+    AcceptedCall { in_flight, call: unreachable!() }
 }
 
 fn main() {}
