@@ -25,19 +25,25 @@ pub(crate) fn with_normalised<T>(text: &str, then: impl FnOnce(&[u8]) -> T) -> R
     if text.len() > MAX_RAW_BYTES {
         return Err(PinError::TooLong);
     }
-    if !text.is_ascii() {
-        return within_limits(unicode(text).as_bytes(), then);
-    }
     // why: zeroing 2 KiB takes as long as hashing a short goal.
     match text.len() {
-        0..=256 => with_ascii(text, &mut [0; 256], then),
-        257..=2_048 => with_ascii(text, &mut [0; 2_048], then),
-        length => with_ascii(text, &mut vec![0; length], then),
+        0..=256 => with_room(text, &mut [0; 256], then),
+        257..=1_024 => with_room(text, &mut [0; 1_024], then),
+        1_025..=2_048 => with_room(text, &mut [0; 2_048], then),
+        length => with_room(text, &mut vec![0; length], then),
     }
 }
 
-fn with_ascii<T>(text: &str, room: &mut [u8], then: impl FnOnce(&[u8]) -> T) -> Result<T, PinError> {
-    let length = ascii(text.as_bytes(), room);
+/// Normalises the text in a room at least as long.
+fn with_room<T>(text: &str, room: &mut [u8], then: impl FnOnce(&[u8]) -> T) -> Result<T, PinError> {
+    let bytes = text.as_bytes().trim_ascii();
+    let length = if lower_single_spaced(bytes, room) {
+        bytes.len()
+    } else if text.is_ascii() {
+        ascii(bytes, room)
+    } else {
+        return within_limits(unicode(text).as_bytes(), then);
+    };
     within_limits(room.get(..length).unwrap_or_default(), then)
 }
 
@@ -61,6 +67,40 @@ pub(crate) fn unicode(text: &str) -> String {
         out.push_str(word);
     }
     out
+}
+
+/// Lower-cases ASCII that has no whitespace at its ends and only single spaces between its words, as most goals: that is
+/// all of the recipe then. Returns `false` for other texts and for those of at most 32 bytes; `out` is then unusable.
+fn lower_single_spaced(text: &[u8], out: &mut [u8]) -> bool {
+    let (Some(last), Some(out)) = (text.last(), out.get_mut(..text.len())) else { return false };
+    if text.len() <= CHUNK || is_other_than_text(*last) {
+        return false;
+    }
+    let mut odd = [false; CHUNK];
+    let mut lower = |(bytes, behind, out): (&[u8; CHUNK], &[u8; CHUNK], &mut [u8; CHUNK])| {
+        // No early exit and a fixed length, so the loop vectorises.
+        for (((byte, behind), out), odd) in bytes.iter().zip(behind).zip(out).zip(&mut odd) {
+            *odd |= is_other_than_text(*byte) | ((*byte == b' ') & (*behind == b' '));
+            *out = byte.to_ascii_lowercase();
+        }
+    };
+    let behind = text.get(1..).unwrap_or_default();
+    let chunks = text.as_chunks().0.iter().zip(behind.as_chunks().0).zip(out.as_chunks_mut().0);
+    chunks.for_each(|((bytes, behind), out)| lower((bytes, behind, out)));
+    // The last chunk overlaps the one before. No byte is behind the last one.
+    let Some((end, out)) = out.split_last_mut() else { return false };
+    let before = text.get(..out.len()).and_then(<[u8]>::last_chunk);
+    let (Some(bytes), Some(behind), Some(out)) = (before, text.last_chunk(), out.last_chunk_mut()) else {
+        return false;
+    };
+    lower((bytes, behind, out));
+    *end = last.to_ascii_lowercase();
+    !odd.contains(&true)
+}
+
+/// Returns whether a byte is not ASCII, or is whitespace other than a space.
+const fn is_other_than_text(byte: u8) -> bool {
+    byte >= 0x80 || byte.wrapping_sub(b'\t') <= b'\r' - b'\t'
 }
 
 /// The recipe for ASCII, which form C does not change. `out` is at least as long as the text. Returns the normalised length.

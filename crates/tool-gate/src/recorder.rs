@@ -22,7 +22,8 @@ pub(crate) struct GateRecorder {
     is_lost: AtomicBool,
     /// Set once the session's end was recorded or its recording failed.
     has_ended: AtomicBool,
-    recent: Mutex<RecentAnswers>,
+    /// In a box once there is an answer, as a session is to be small.
+    recent: Mutex<Option<Box<RecentAnswers>>>,
     /// Number of recent records to keep. Half a word, as a session is to be small.
     keeps: u32,
 }
@@ -68,22 +69,22 @@ impl GateRecorder {
             return self.remember(&CallRecordRef { values: &RecordedValues::default(), ..*line.call() });
         }
         if self.keeps > 0 {
-            self.recent.lock().keep(line.body(), self.keeps as usize);
+            self.recent.lock().get_or_insert_default().keep(line.body(), self.keeps as usize);
         }
     }
 
     pub(crate) fn remember_undisclosed(&self, tool: RecordedTool) {
-        self.recent.lock().keep_undisclosed(tool);
+        self.recent.lock().get_or_insert_default().keep_undisclosed(tool);
     }
 
     /// Returns the last decisions, oldest first.
     pub(crate) fn recent_records(&self) -> Vec<CallRecord> {
-        self.recent.lock().records()
+        self.recent.lock().get_or_insert_default().records()
     }
 
     pub(crate) fn attempted_undisclosed(&self) -> UndisclosedAttempts {
         let count = self.rows.session.rejected_with(RejectionCode::UndisclosedTool);
-        self.recent.lock().undisclosed_attempts(count)
+        self.recent.lock().get_or_insert_default().undisclosed_attempts(count)
     }
 
     /// Lets the sink count an answer that could not be recorded; `spent` are the approvals that were spent for it.

@@ -52,6 +52,24 @@ fn both_paths_agree_on_pairs_of_ascii_characters() {
 }
 
 #[test]
+fn one_odd_character_is_seen_at_any_place() {
+    let words = "pay the two invoices of the last week, ".repeat(3);
+    for length in 30..=100 {
+        let text = words.get(..length).unwrap();
+        for place in 0..length {
+            for odd in [
+                " ", "\t", "\n", "\u{b}", "\r", "\u{1f}", "A", "Z", "@", "[", "\u{7f}", "\u{e9}", "\u{a0}",
+                "\u{130}",
+            ] {
+                let (before, behind) = (text.get(..place).unwrap(), text.get(place + 1..).unwrap());
+                let text = format!("{before}{odd}{behind}");
+                assert_eq!(normalise(&text).unwrap(), by_the_book(&text), "{text:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn normalising_h_with_macron_below_twice_is_once() {
     assert_eq!(unicode("H\u{331}"), "\u{1e96}");
     assert_eq!(unicode("\u{1e96}"), "\u{1e96}");
