@@ -14,7 +14,7 @@ use crate::structured_args;
 pub const SIZES: [usize; 3] = [26, 1 << 10, 64 << 10];
 
 /// Number of records that a sink in memory keeps by default.
-const KEPT: usize = 4_096;
+pub(crate) const KEPT: usize = 4_096;
 
 /// Schema of [`structured_args`](crate::structured_args): it names each member and its type.
 fn schema() -> Value {

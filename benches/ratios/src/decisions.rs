@@ -1,9 +1,14 @@
 //! The decisions of a gate as operations.
 
+use std::hint::black_box;
+
 use countersign_approval_token::ApprovalToken;
+use countersign_audit_log::{AuditSink as _, MemorySink, Record};
+use countersign_canonical_json::{Limits, Recipe, read};
 use countersign_core::CallFacts;
 use countersign_tool_gate::{AcceptedCall, RejectionCode, ToolCall, ToolGate};
 
+use crate::bench_world::KEPT;
 use crate::{Bare, BenchWorld, Operation, structured_args};
 
 /// A call that a person approved.
@@ -95,6 +100,49 @@ impl FreeCall {
         let bare = Bare::of_latest(&self.world.world).args(&self.args);
         self.settle();
         bare
+    }
+}
+
+/// The work of a call that is left without its checks: the arguments are read and digested, and the record of the call
+/// is written, hashed and kept.
+#[derive(Debug)]
+pub struct UncheckedCall {
+    /// `None` for a call that is refused before its arguments are read.
+    args: Option<Vec<u8>>,
+    record: Record,
+    sink: MemorySink,
+}
+
+impl UncheckedCall {
+    /// Takes the arguments and the record of a free call that was performed.
+    #[must_use]
+    pub fn free(call: &FreeCall) -> Self {
+        Self::of(&call.world, Some(call.args.clone()))
+    }
+
+    /// Takes the record of a refusal.
+    #[must_use]
+    pub fn refused(call: &UndisclosedCall) -> Self {
+        Self::of(&call.world, None)
+    }
+
+    fn of(world: &BenchWorld, args: Option<Vec<u8>>) -> Self {
+        let is_decision = |record: &Record| matches!(record, Record::Decision(_));
+        let mut records = world.world.sink.latest().into_iter().map(|(_, record)| record);
+        let (record, sink) = (records.rfind(is_decision).unwrap(), MemorySink::new());
+        // A full sink drops a line for each that it takes.
+        (0..=KEPT).for_each(|_| drop(sink.record(&record)));
+        Self { args, record, sink }
+    }
+}
+
+impl Operation for UncheckedCall {
+    fn run(&mut self) {
+        if let Some(args) = &self.args {
+            let args = read(black_box(args), Recipe::Jcs1, &Limits::default()).unwrap();
+            black_box(args.digest());
+        }
+        self.sink.record(black_box(&self.record)).unwrap();
     }
 }
 

@@ -17,9 +17,10 @@ use crate::{Row, Sampling};
 pub type Group = (&'static str, fn(Sampling) -> Vec<Row>);
 
 /// All groups, in the order of the table.
-pub const GROUPS: [Group; 9] = [
+pub const GROUPS: [Group; 10] = [
     ("approved", decision::approved),
     ("free", decision::free),
+    ("unchecked", decision::unchecked),
     ("undisclosed", decision::undisclosed),
     ("digest", digest::digest),
     ("threads", threads::threads),

@@ -27,7 +27,7 @@ use crate::view::{BorrowedView, PendingRegistry, RegistryView};
 #[derive(Debug)]
 pub struct CapabilityRegistry {
     view: ArcSwap<RegistryView>,
-    /// Number of the view in force. Written after the view, under the lock of `turn`.
+    /// Number of the view in force. Written under the lock of `turn`.
     in_force: AtomicU64,
     marks: Arc<dyn HighWaterStore>,
     options: LoadOptions,
@@ -180,7 +180,6 @@ impl CapabilityRegistry {
     fn replace(&self, view: RegistryView) {
         let number = view.number();
         self.view.store(Arc::new(view));
-        // why: the other way round, a reader could take the view before for the one in force for as long as no other comes.
         self.in_force.store(number, Ordering::SeqCst);
     }
 

@@ -1,4 +1,4 @@
-use crate::decisions::{ApprovedCall, FreeCall, UndisclosedCall};
+use crate::decisions::{ApprovedCall, FreeCall, UncheckedCall, UndisclosedCall};
 use crate::{Bare, Bound, Operation, Plain, Row, SIZES, Sampling, Unit, interleave, laps};
 
 /// Goals and aims of an accepted call at the three sizes.
@@ -23,6 +23,21 @@ pub(super) fn free(sampling: Sampling) -> Vec<Row> {
         ratio(sampling, name, &mut call, &bare).goal(Bound::AtMost(GOALS[at])).aim(Bound::AtMost(AIMS[at]))
     };
     SIZES.into_iter().enumerate().map(|(at, size)| row(at, size)).collect()
+}
+
+pub(super) fn unchecked(sampling: Sampling) -> Vec<Row> {
+    let row = |size: usize| {
+        let mut call = FreeCall::new(size);
+        let bare = call.bare();
+        let name = format!("free call without its checks / bare, {}", text(size));
+        ratio(sampling, name, &mut UncheckedCall::free(&call), &bare)
+    };
+    let mut rows: Vec<Row> = SIZES.into_iter().map(row).collect();
+    let mut call = UndisclosedCall::new(SIZES[0]);
+    let bare = call.bare();
+    let name = "refusal without its checks / SHA-256 of its record".to_owned();
+    rows.push(ratio(sampling, name, &mut UncheckedCall::refused(&call), &bare));
+    rows
 }
 
 pub(super) fn undisclosed(sampling: Sampling) -> Vec<Row> {
