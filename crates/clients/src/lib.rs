@@ -17,4 +17,4 @@ pub use client::{ClientApp, ClientPlaces, ConfigScope};
 pub use error::ClientFileError;
 pub use file::{ClientFile, Wrapping};
 pub use hooks::{HookApp, InstalledHook};
-pub use server::{ClientServer, ServerStart};
+pub use server::{ClientServer, ServerStart, is_gateway_program};

@@ -52,6 +52,16 @@ pub enum ServerStart {
     Unknown,
 }
 
+/// Returns whether a program can be the gateway in front of a server: its file name contains `countersign`, as that of a
+/// released or repackaged program does (`countersign-1.2`). By this, entries that [`ClientFile::wrap`] made are
+/// recognised.
+///
+/// [`ClientFile::wrap`]: crate::ClientFile::wrap
+#[must_use]
+pub fn is_gateway_program(program: &str) -> bool {
+    program.rsplit(['/', '\\']).next().is_some_and(|name| name.contains("countersign"))
+}
+
 /// Bytes of an entry's command.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CommandPlaces {
@@ -110,8 +120,7 @@ impl ClientServer {
         env: Vec<(String, String)>,
         cwd: Option<String>,
     ) -> ServerStart {
-        let program = command.rsplit(['/', '\\']).next().unwrap_or_default();
-        let is_ours = matches!(program, "countersign" | "countersign.exe");
+        let is_ours = is_gateway_program(&command);
         match args.as_slice() {
             [a, b, c, profile] if is_ours && [a, b, c].into_iter().eq(LEAD) => ServerStart::Gateway {
                 profile: profile.clone(),

@@ -103,6 +103,8 @@ impl Wrap {
         if self.status {
             return status(out);
         }
+        // why: first, so that nothing is signed for entries that no later run would recognise.
+        program()?;
         let home = UserFolder::of_user()?;
         let observe_until = self.observe.map(end_of_observe).transpose()?;
         let hooks = if self.no_hook { Vec::new() } else { hooks(self.target.as_deref())? };

@@ -59,6 +59,34 @@ fn unwrap_gives_back_the_bytes_of_before_wrap() {
     assert_eq!(bench.read("mcp.json"), before);
 }
 
+/// Runs a copy of the program under another file name.
+fn run_as(bench: &Bench, name: &str, line: &str) -> Output {
+    let copy = bench.path(name);
+    if !copy.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_countersign"), &copy).unwrap();
+    }
+    let mut command = Command::new(copy);
+    command.args(line.split_whitespace()).current_dir(bench.folder());
+    command.env("XDG_CONFIG_HOME", bench.path("home")).output().unwrap()
+}
+
+#[test]
+fn a_renamed_program_recognises_its_entries() {
+    let bench = client();
+    let before = bench.read("mcp.json");
+    let done = |line| assert_eq!(run_as(&bench, "countersign-1.2", line).status.code(), Some(0), "{line}");
+    done("wrap mcp.json --yes");
+    let wrapped = bench.read("mcp.json");
+    assert!(wrapped.contains("countersign-1.2"));
+    done("wrap mcp.json --yes");
+    assert_eq!(bench.read("mcp.json"), wrapped, "wrapped twice");
+    done("unwrap mcp.json");
+    assert_eq!(bench.read("mcp.json"), before);
+    let other = run_as(&bench, "cs", "wrap mcp.json --yes");
+    assert!(String::from_utf8_lossy(&other.stderr).contains("PROGRAM_PATH"), "{other:?}");
+    assert_eq!(bench.read("mcp.json"), before);
+}
+
 /// Starts the server of an entry as a client does.
 fn start(bench: &Bench, server: &str) -> Client {
     let text = bench.read("mcp.json");

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use countersign_clients::{ClientApp, ClientPlaces, ConfigScope};
+use countersign_clients::{ClientApp, ClientPlaces, ConfigScope, is_gateway_program};
 
 use crate::failure::Failure;
 
@@ -54,7 +54,12 @@ pub(crate) fn targets(named: Option<&str>) -> Result<Vec<Target>, Failure> {
 /// Path of this program: a client that was started from a desktop has another search path than a shell.
 pub(super) fn program() -> Result<String, Failure> {
     let unknown = || Failure::new("PROGRAM_PATH", "the path of this program is unknown or not UTF-8");
-    std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned)).ok_or_else(unknown)
+    let program = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
+    let program = program.ok_or_else(unknown)?;
+    if !is_gateway_program(&program) {
+        return Err(Failure::new("PROGRAM_PATH", "this program's file name does not contain `countersign`"));
+    }
+    Ok(program)
 }
 
 fn of_file(path: &Path) -> Result<Target, Failure> {
