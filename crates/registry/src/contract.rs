@@ -182,7 +182,8 @@ impl SessionContract {
         self.disclosed_to(view.snapshot().agent(&self.agent)?, view, tool)
     }
 
-    /// Does the same as [`disclosed`](Self::disclosed), with the [entry](Self::agent_entry) of the contract's agent in `view`.
+    /// Does the same as [`disclosed`](Self::disclosed), with the [entry](Self::agent_entry) of the contract's agent in `view`,
+    /// which is not looked up again. `None` if it is the entry of another agent.
     #[must_use]
     pub fn disclosed_to<'v>(
         &self,
@@ -194,7 +195,11 @@ impl SessionContract {
         // why: the tools of most sessions are those of the entry, and were just searched.
         let lists = |entry: &AgentEntry| Arc::ptr_eq(entry.shared_tools(), &self.tools) || entry.lists(tool);
         let listed = |agent: &AgentId| snapshot.agent(agent).is_some_and(lists);
-        if !self.discloses(tool) || !lists(agent) || !self.ancestors.iter().all(listed) {
+        if *agent.agent() != self.agent
+            || !self.discloses(tool)
+            || !lists(agent)
+            || !self.ancestors.iter().all(listed)
+        {
             return None;
         }
         snapshot.tool(tool)

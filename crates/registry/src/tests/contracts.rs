@@ -88,6 +88,17 @@ fn swapped_registry_counts_from_the_next_check() {
 }
 
 #[test]
+fn entry_of_another_agent_discloses_nothing() {
+    let registry = load(&desk(1));
+    let contract = registry.negotiate(&request("mailer"), now()).unwrap();
+    let (view, search) = (registry.view(), tool("desk", "search"));
+    let entry = |name: &str| view.snapshot().agent(&agent(name)).unwrap();
+    assert!(entry("support-bot").lists(&search) && entry("mailer").lists(&search));
+    assert!(contract.disclosed_to(entry("mailer"), &view, &search).is_some());
+    assert!(contract.disclosed_to(entry("support-bot"), &view, &search).is_none());
+}
+
+#[test]
 fn tool_removed_from_parent_is_gone_for_children() {
     let registry = load(&desk(1));
     let parent = registry.negotiate(&request("support-bot"), now()).unwrap();
