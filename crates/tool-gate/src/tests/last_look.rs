@@ -77,6 +77,16 @@ impl SpentTokens for SlowStore {
     }
 }
 
+/// Opens a gate with a slow check, during which the change happens.
+fn with_slow_check(world: &World, trap: &Arc<Trap>) -> ToolGate {
+    let trap = Arc::clone(trap);
+    let check = move |_: &CheckedCall<'_>| {
+        trap.spring();
+        Ok(())
+    };
+    world.full().user_check("slow", check).open().unwrap()
+}
+
 fn outcomes(sink: &MemorySink) -> Vec<OutcomeRecord> {
     let outcome = |record: Record| if let Record::Outcome(outcome) = record { Some(outcome) } else { None };
     sink.latest().into_iter().filter_map(|(_, record)| outcome(record)).collect()
@@ -86,12 +96,7 @@ fn outcomes(sink: &MemorySink) -> Vec<OutcomeRecord> {
 fn change_during_a_user_check_is_seen() {
     for (happens, expected) in CASES {
         let (world, trap) = (Arc::new(World::new()), Arc::new(Trap::default()));
-        let of_check = Arc::clone(&trap);
-        let check = move |_: &CheckedCall<'_>| {
-            of_check.spring();
-            Ok(())
-        };
-        let gate = world.full().user_check("slow", check).open().unwrap();
+        let gate = with_slow_check(&world, &trap);
         *trap.0.lock() = Some((Arc::clone(&world), gate.clone(), happens));
         let no = gate.check(&search("c")).unwrap_err();
         assert_eq!((no.code(), no.approval_spent()), (expected, false));
@@ -110,12 +115,7 @@ fn definition_changed_during_a_user_check_is_seen() {
     const FORGOTTEN: Meanwhile = |_, gate| gate.forget_definition(&pinned_tool());
     for (happens, expected) in [(REDEFINED, ToolDefinitionChanged), (FORGOTTEN, ToolDefinitionUnknown)] {
         let (world, trap) = (Arc::new(World::new()), Arc::new(Trap::default()));
-        let of_check = Arc::clone(&trap);
-        let check = move |_: &CheckedCall<'_>| {
-            of_check.spring();
-            Ok(())
-        };
-        let gate = world.full().user_check("slow", check).open().unwrap();
+        let gate = with_slow_check(&world, &trap);
         gate.note_definition(&pinned_tool(), Digest::of(b"the pinned definition"));
         *trap.0.lock() = Some((Arc::clone(&world), gate.clone(), happens));
         let no = gate.check(&ToolCall::new("c", "desk", "pinned", b"{}")).unwrap_err();
