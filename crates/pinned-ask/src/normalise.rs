@@ -73,14 +73,14 @@ pub(crate) fn unicode(text: &str) -> String {
 /// all of the recipe then. Returns `false` for other texts and for those of at most 32 bytes; `out` is then unusable.
 fn lower_single_spaced(text: &[u8], out: &mut [u8]) -> bool {
     let (Some(last), Some(out)) = (text.last(), out.get_mut(..text.len())) else { return false };
-    if text.len() <= CHUNK || is_other_than_text(*last) {
+    if text.len() <= CHUNK || is_odd(*last, 0) {
         return false;
     }
     let mut odd = [false; CHUNK];
     let mut lower = |(bytes, behind, out): (&[u8; CHUNK], &[u8; CHUNK], &mut [u8; CHUNK])| {
         // No early exit and a fixed length, so the loop vectorises.
         for (((byte, behind), out), odd) in bytes.iter().zip(behind).zip(out).zip(&mut odd) {
-            *odd |= is_other_than_text(*byte) | ((*byte == b' ') & (*behind == b' '));
+            *odd |= is_odd(*byte, *behind);
             *out = byte.to_ascii_lowercase();
         }
     };
@@ -98,9 +98,9 @@ fn lower_single_spaced(text: &[u8], out: &mut [u8]) -> bool {
     !odd.contains(&true)
 }
 
-/// Returns whether a byte is not ASCII, or is whitespace other than a space.
-const fn is_other_than_text(byte: u8) -> bool {
-    byte >= 0x80 || byte.wrapping_sub(b'\t') <= b'\r' - b'\t'
+/// Returns whether a byte is not ASCII, or is whitespace other than a single space.
+const fn is_odd(byte: u8, behind: u8) -> bool {
+    byte >= 0x80 || byte.wrapping_sub(b'\t') <= b'\r' - b'\t' || (byte == b' ' && behind == b' ')
 }
 
 /// The recipe for ASCII, which form C does not change. `out` is at least as long as the text. Returns the normalised length.
@@ -161,12 +161,7 @@ fn is_single_spaced(rest: &[u8]) -> bool {
     let next = rest.get(1..).and_then(<[u8]>::first_chunk::<CHUNK>);
     let (Some(chunk), Some(next)) = (rest.first_chunk::<CHUNK>(), next) else { return false };
     // No early exit and a fixed length, so the loop vectorises.
-    let mut found = 0;
-    for (byte, next) in chunk.iter().zip(next) {
-        let is_control = byte.wrapping_sub(b'\t') <= b'\r' - b'\t';
-        found |= u8::from(is_control) | (u8::from(*byte == b' ') & u8::from(*next == b' '));
-    }
-    found == 0
+    !chunk.iter().zip(next).fold(false, |found, (byte, next)| found | is_odd(*byte, *next))
 }
 
 /// A goal in ASCII, normalised but for its case.

@@ -79,12 +79,12 @@ impl GateRecorder {
 
     /// Returns the last decisions, oldest first.
     pub(crate) fn recent_records(&self) -> Vec<CallRecord> {
-        self.recent.lock().get_or_insert_default().records()
+        self.recent.lock().as_mut().map(|recent| recent.records()).unwrap_or_default()
     }
 
     pub(crate) fn attempted_undisclosed(&self) -> UndisclosedAttempts {
         let count = self.rows.session.rejected_with(RejectionCode::UndisclosedTool);
-        self.recent.lock().get_or_insert_default().undisclosed_attempts(count)
+        self.recent.lock().as_deref().unwrap_or(&RecentAnswers::default()).undisclosed_attempts(count)
     }
 
     /// Lets the sink count an answer that could not be recorded; `spent` are the approvals that were spent for it.
