@@ -99,8 +99,10 @@ fn lower_single_spaced(text: &[u8], out: &mut [u8]) -> bool {
 }
 
 /// Returns whether a byte is not ASCII, or is whitespace other than a single space.
+///
+/// why: it has no branches, so the loops over it vectorise.
 const fn is_odd(byte: u8, behind: u8) -> bool {
-    byte >= 0x80 || byte.wrapping_sub(b'\t') <= b'\r' - b'\t' || (byte == b' ' && behind == b' ')
+    (byte >= 0x80) | (byte.wrapping_sub(b'\t') <= b'\r' - b'\t') | ((byte == b' ') & (behind == b' '))
 }
 
 /// The recipe for ASCII, which form C does not change. `out` is at least as long as the text. Returns the normalised length.
