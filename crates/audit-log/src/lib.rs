@@ -33,6 +33,7 @@ mod log_prover;
 mod log_read;
 mod log_state;
 mod log_verify;
+mod memory_sink;
 mod proposal;
 mod receipt;
 mod record;
@@ -75,6 +76,7 @@ pub use log_prover::{LogProver, VerifiedEntries, prove_consistency, prove_inclus
 pub use log_read::{LogEntries, LogEntry, read_disk, read_log};
 pub use log_state::{KnownLog, LogStateError, LogStateFile, LogStates};
 pub use log_verify::{LogSummary, verify_disk, verify_log};
+pub use memory_sink::MemorySink;
 pub use proposal::{EvidenceKind, EvidenceRecord, ProposalRecord};
 pub use receipt::{MAX_RECEIPT_BYTES, Receipt, ReceiptError, VerifiedReceipt};
 pub use record::{
@@ -86,6 +88,6 @@ pub use retire::{RetireError, RetireWhich, Retired, interrupted_retirement, reti
 pub use segment::Place;
 pub use session_record::{ClaimsRecord, EndReason, EndRecord, Instructions, ServerRecord, SessionRecord};
 pub use side_files::{RebuiltSide, place_before_end};
-pub use sink::{AuditSink, MemorySink, SubmittedDecision};
+pub use sink::{AuditSink, SubmittedDecision};
 pub use text::{Escaped, EscapedError, EscapedRef};
 pub use value::{RecordedValue, RecordedValues, RecordedValuesError};

@@ -233,6 +233,35 @@ fn eight_threads_get_every_sequence_number_once() {
 }
 
 #[test]
+fn the_memory_sink_of_many_threads_has_no_gap() {
+    const THREADS: u64 = 12;
+    const EACH: u64 = 400;
+    let sink = MemorySink::keeping(300);
+    let is_whole = |latest: &[(u64, Record)]| latest.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..EACH {
+                    sink.record(&decision("c")).unwrap();
+                }
+            });
+        }
+        while sink.count() < THREADS * EACH {
+            let latest = sink.latest();
+            assert!(latest.len() <= 300 && is_whole(&latest));
+        }
+    });
+    let latest = sink.latest();
+    assert!(latest.len() == 300 && is_whole(&latest));
+    assert_eq!(latest[299].0, THREADS * EACH);
+    let alone = MemorySink::new();
+    for _ in 0..THREADS * EACH {
+        alone.record(&decision("c")).unwrap();
+    }
+    assert_eq!(sink.head(), alone.head());
+}
+
+#[test]
 fn every_refusal_has_a_stable_code_and_one_plain_line() {
     let io = || std::io::Error::other("secret.txt");
     for (error, code) in [

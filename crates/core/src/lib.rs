@@ -18,6 +18,7 @@ pub mod rfc3339;
 mod signal;
 mod spent;
 mod text;
+mod thread_number;
 mod time;
 mod tool;
 
@@ -40,5 +41,6 @@ pub use recipe::{Recipe, RecipeError};
 pub use signal::Signal;
 pub use spent::{SpendError, SpentId, SpentTokens, Ticket};
 pub use text::{escape_hidden, is_hidden, look_alike, lookalike_keys};
+pub use thread_number::thread_number;
 pub use time::{Millis, TimeError, Timestamp};
 pub use tool::{ServerName, ToolId, ToolName};

@@ -1,8 +1,8 @@
 use std::cmp::Reverse;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use countersign_core::{Millis, Timestamp};
+use countersign_core::{Millis, Timestamp, thread_number};
 
 use crate::code::RejectionCode;
 use crate::recent::{Recent, WINDOW_CAPACITY, told};
@@ -187,8 +187,9 @@ impl Counts {
     }
 
     pub(crate) fn count(&self, time: Timestamp, refused: Option<RejectionCode>) {
-        let number = THREAD.try_with(|number| *number).unwrap_or_default();
-        let Some(part) = number.checked_rem(self.parts.len()).and_then(|place| self.parts.get(place)) else {
+        let Some(part) =
+            thread_number().checked_rem(self.parts.len()).and_then(|place| self.parts.get(place))
+        else {
             return;
         };
         let CountsPart { accepted, rejected, recent } = &**part.get_or_init(Box::default);
@@ -203,14 +204,6 @@ impl Counts {
             recent.add(time, refused.is_none());
         }
     }
-}
-
-/// Number of the next thread that counts.
-static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    /// Number of this thread. It selects the part in which the thread counts.
-    static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Limits a number of decisions to those that a window covers.
