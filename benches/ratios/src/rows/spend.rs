@@ -1,3 +1,6 @@
+use std::collections::HashMap;
+use std::sync::Mutex;
+
 use countersign_approval_token::MemorySpentTokens;
 use countersign_core::{Digest, Millis, SpentId, SpentTokens, Ticket, Timestamp};
 use countersign_sqlite::SqliteStore;
@@ -37,6 +40,29 @@ impl Operation for Spends<'_> {
     }
 }
 
+/// Insertions into a map of the standard library behind a lock, of as many tickets, which are never purged.
+struct Inserts {
+    map: Mutex<HashMap<SpentId, Timestamp>>,
+    tickets: Vec<Ticket>,
+    next: u64,
+}
+
+impl Operation for Inserts {
+    fn prepare(&mut self, times: u32) {
+        let ticket = |number: u64| {
+            let id = Digest::framed("bench").field(&number.to_be_bytes()).finish();
+            Ticket::new(SpentId::new(id), Timestamp::EPOCH, Timestamp::EPOCH)
+        };
+        self.tickets = (self.next..self.next + u64::from(times)).map(ticket).collect();
+        self.next += u64::from(times);
+    }
+
+    fn run(&mut self) {
+        let ticket = self.tickets.pop().unwrap();
+        assert!(self.map.lock().unwrap().insert(ticket.id, ticket.keep_until).is_none());
+    }
+}
+
 /// One insertion, committed: the least that a store in a file can do.
 struct Commits {
     db: Connection,
@@ -58,8 +84,17 @@ pub(super) fn spend(sampling: Sampling) -> Vec<Row> {
     // The store has its usual size: the tickets of five minutes at a thousand a second would be 300,000; here 100,000.
     let mut spends = Spends::new(&memory, now);
     laps(&mut spends, 100_000);
-    let rounds = interleave(sampling, &mut [&mut |times| laps(&mut spends, times)]);
-    let in_memory = Row::new("spend in memory", rounds.nanos(0), Unit::Nanos).goal(Bound::AtMost(200.0));
+    let mut inserts = Inserts { map: Mutex::default(), tickets: Vec::new(), next: 0 };
+    laps(&mut inserts, 100_000);
+    let rounds = interleave(
+        sampling,
+        &mut [&mut |times| laps(&mut spends, times), &mut |times| laps(&mut inserts, times)],
+    );
+    let in_memory =
+        Row::new("spend in memory", rounds.nanos(0), Unit::Nanos).goal(Bound::AtMost(200.0)).note(format!(
+            "an insertion into a `HashMap` of as many behind a `Mutex`: {:.0} ns",
+            rounds.nanos(1).median
+        ));
 
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("store.sqlite"), now).unwrap();
