@@ -34,6 +34,7 @@ impl Digest {
 
     /// Starts a digest over a domain label and length-framed fields. The encoding is injective: two field lists never
     /// give the same bytes.
+    #[inline]
     pub fn framed(label: &str) -> DigestBuilder {
         DigestBuilder { hash: Sha256::new() }.field(label.as_bytes())
     }
@@ -60,6 +61,7 @@ pub struct DigestBuilder {
 
 impl DigestBuilder {
     /// Adds one field.
+    #[inline]
     pub fn field(mut self, bytes: &[u8]) -> Self {
         self.hash.update((bytes.len() as u64).to_be_bytes());
         self.hash.update(bytes);
@@ -68,6 +70,7 @@ impl DigestBuilder {
 
     /// Returns the digest of the label and all fields.
     #[must_use]
+    #[inline]
     pub fn finish(self) -> Digest {
         Digest(self.hash.finalize().into())
     }
