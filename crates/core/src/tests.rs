@@ -1,4 +1,5 @@
 mod rfc3339;
+mod thread_number;
 
 use proptest::prelude::*;
 
