@@ -13,11 +13,11 @@ use crate::{AuditError, AuditSink, DecisionLine, Record};
 /// Number of records kept by default: a few minutes of a busy host, and a few megabytes at most.
 const DEFAULT_KEPT: usize = 4_096;
 
-/// Number of lanes. A thread has one of its own while there are not more threads.
-const LANES: usize = 8;
+/// Number of shards. Up to as many threads have one each.
+const SHARDS: usize = 8;
 
-/// Leaves of a lane that wait for the tree at most, while no thread adds to it. An odd number: a caller that records an
-/// outcome after each decision pays for the tree with both.
+/// Number of leaves in a shard at which a thread adds them to the tree. why: it is odd, so that a caller whose decisions and
+/// outcomes alternate spends this time on both alike.
 const WAITING: usize = 63;
 
 /// Keeps the latest records in memory, and the exact number and the tree of all records. The tree's leaves are the
@@ -38,20 +38,20 @@ const WAITING: usize = 63;
 pub struct MemorySink {
     kept: u64,
     /// Number of the last record, in the tree or about to be.
-    given: Apart<AtomicU64>,
-    lanes: [Apart<Mutex<Lane>>; LANES],
+    given: CachePadded<AtomicU64>,
+    shards: [CachePadded<Mutex<Shard>>; SHARDS],
     tree: Mutex<Tree>,
 }
 
-/// On cache lines of its own, so that threads that use its neighbours do not slow each other.
+/// Value on cache lines of its own, so that threads that write neighbouring values do not slow each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
-/// Records of the threads that share a lane, in the order of their numbers. A buffer that a thread writes again is in the
-/// cache of its core, unless the threads of several cores share the lane.
+/// Records of one thread, or of a few. why: a thread reuses the buffers of its own lines, which are in the cache of its core.
 #[derive(Debug, Default)]
-struct Lane {
+struct Shard {
+    /// In the order of their numbers.
     lines: VecDeque<(u64, LateLine)>,
     /// Leaves that are not in the tree yet.
     leaves: Vec<(u64, LeafHash)>,
@@ -77,8 +77,8 @@ impl MemorySink {
     pub fn keeping(kept: usize) -> Self {
         Self {
             kept: u64::try_from(kept).unwrap_or(u64::MAX),
-            given: Apart::default(),
-            lanes: array::from_fn(|_| Apart::default()),
+            given: CachePadded::default(),
+            shards: array::from_fn(|_| CachePadded::default()),
             tree: Mutex::default(),
         }
     }
@@ -99,12 +99,12 @@ impl MemorySink {
     #[must_use]
     pub fn latest(&self) -> Vec<(u64, Record)> {
         let tree = self.settled();
-        let lanes: Vec<_> = self.lanes.iter().map(|lane| lane.0.lock()).collect();
-        let last = lanes.iter().filter_map(|lane| lane.lines.back()).map(|(number, _)| *number).max();
+        let shards: Vec<_> = self.shards.iter().map(|shard| shard.0.lock()).collect();
+        let last = shards.iter().filter_map(|shard| shard.lines.back()).map(|(number, _)| *number).max();
         // A thread may have recorded more since, and dropped what they replace.
         let dropped = last.unwrap_or_default().saturating_sub(self.kept);
         let is_kept = |number: &u64| *number > dropped && *number <= tree.frontier.size();
-        let lines = lanes.iter().flat_map(|lane| &lane.lines).filter(|(number, _)| is_kept(number));
+        let lines = shards.iter().flat_map(|shard| &shard.lines).filter(|(number, _)| is_kept(number));
         let mut records: Vec<_> = lines.filter_map(|(_, line)| parse_line(line.as_bytes())).collect();
         records.sort_unstable_by_key(|(number, _)| *number);
         records
@@ -123,14 +123,14 @@ impl MemorySink {
         }
     }
 
-    /// Adds the leaves of all lanes to the tree, up to one that is still hashed. Drops old lines of lanes that no thread uses
-    /// any more.
+    /// Adds the leaves of all shards to the tree, up to one that is still hashed. Drops old lines of shards that are no longer
+    /// written.
     fn settle(&self, tree: &mut Tree) {
         let dropped = tree.frontier.size().saturating_sub(self.kept);
-        for lane in &self.lanes {
-            let mut lane = lane.0.lock();
-            tree.early.append(&mut lane.leaves);
-            lane.drop_lines(dropped);
+        for shard in &self.shards {
+            let mut shard = shard.0.lock();
+            tree.early.append(&mut shard.leaves);
+            shard.drop_lines(dropped);
         }
         tree.grow();
     }
@@ -142,8 +142,8 @@ impl MemorySink {
         let given = self.given.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
         let number = given.map_err(|_| AuditError::TooLong)?.saturating_add(1);
         let leaf = line.number(number).leaf();
-        let lane = self.lanes.get(thread_number() % LANES).unwrap_or(&self.lanes[0]);
-        let (spare, waiting) = lane.0.lock().put(number, line, leaf, self.kept);
+        let shard = self.shards.get(thread_number() % SHARDS).unwrap_or(&self.shards[0]);
+        let (spare, waiting) = shard.0.lock().put(number, line, leaf, self.kept);
         spare.keep_spare();
         if waiting >= WAITING
             && let Some(mut tree) = self.tree.try_lock()
@@ -174,10 +174,10 @@ impl AuditSink for MemorySink {
     }
 }
 
-impl Lane {
+impl Shard {
     /// Keeps a line. Returns one that it replaces, for its buffer, and the number of leaves that wait for the tree.
     fn put(&mut self, number: u64, line: LateLine, leaf: LeafHash, kept: u64) -> (LateLine, usize) {
-        // Another thread of the lane may have put a later line first.
+        // Another thread may have put a later line in this shard already.
         let place =
             self.lines.iter().rposition(|(other, _)| *other < number).map_or(0, |at| at.saturating_add(1));
         self.lines.insert(place, (number, line));
@@ -199,12 +199,13 @@ impl Tree {
     /// Appends the leaves that are next.
     fn grow(&mut self) {
         self.early.sort_unstable_by_key(|(number, _)| *number);
-        let mut next = self.frontier.size();
-        let following = self.early.iter().take_while(|(number, leaf)| {
-            next = next.saturating_add(1);
-            *number == next && self.frontier.append(*leaf).is_ok()
-        });
-        let grown = following.count();
+        let mut grown = 0_usize;
+        while let Some((number, leaf)) = self.early.get(grown)
+            && *number == self.frontier.size().saturating_add(1)
+            && self.frontier.append(*leaf).is_ok()
+        {
+            grown = grown.saturating_add(1);
+        }
         self.early.drain(..grown);
     }
 }

@@ -1,5 +1,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Highest number, which threads share.
+const LAST: usize = 63;
+
 /// Numbers that threads have, one bit each.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
@@ -9,14 +12,12 @@ thread_local! {
 
 /// Returns a small number that no other running thread has: the lowest that was free when the calling thread first asked.
 ///
-/// State that threads share can have a part for each of the first few numbers, so that threads do not slow each other. From
-/// the 65th thread on, and while a thread is ending, the number is 63 and shared.
+/// Shared state can have a part for each number, so that threads do not slow each other. From the 64th running thread on, and
+/// while a thread is ending, the number is 63, which several threads may have.
 #[must_use]
 pub fn thread_number() -> usize {
     NUMBER.try_with(|number| number.0).unwrap_or(LAST)
 }
-
-const LAST: usize = 63;
 
 /// The number of one thread. Free again when the thread ends.
 struct ThreadNumber(usize);

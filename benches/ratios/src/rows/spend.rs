@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use countersign_approval_token::MemorySpentTokens;
-use countersign_core::{Digest, Millis, SpentId, SpentTokens, Ticket, Timestamp};
+use countersign_core::{Digest, Millis, SpendError, SpentId, SpentTokens, Ticket, Timestamp};
 use countersign_sqlite::SqliteStore;
 use rusqlite::Connection;
 
@@ -40,26 +40,14 @@ impl Operation for Spends<'_> {
     }
 }
 
-/// Insertions into a map of the standard library behind a lock, of as many tickets, which are never purged.
-struct Inserts {
-    map: Mutex<HashMap<SpentId, Timestamp>>,
-    tickets: Vec<Ticket>,
-    next: u64,
-}
+/// A map of the standard library behind a lock, without purges and without checks of times.
+#[derive(Debug, Default)]
+struct PlainMap(Mutex<HashMap<SpentId, Timestamp>>);
 
-impl Operation for Inserts {
-    fn prepare(&mut self, times: u32) {
-        let ticket = |number: u64| {
-            let id = Digest::framed("bench").field(&number.to_be_bytes()).finish();
-            Ticket::new(SpentId::new(id), Timestamp::EPOCH, Timestamp::EPOCH)
-        };
-        self.tickets = (self.next..self.next + u64::from(times)).map(ticket).collect();
-        self.next += u64::from(times);
-    }
-
-    fn run(&mut self) {
-        let ticket = self.tickets.pop().unwrap();
-        assert!(self.map.lock().unwrap().insert(ticket.id, ticket.keep_until).is_none());
+impl SpentTokens for PlainMap {
+    fn spend(&self, ticket: &Ticket, _: Timestamp) -> Result<(), SpendError> {
+        let before = self.0.lock().unwrap().insert(ticket.id, ticket.keep_until);
+        before.map_or(Ok(()), |_| Err(SpendError::Spent))
     }
 }
 
@@ -84,7 +72,8 @@ pub(super) fn spend(sampling: Sampling) -> Vec<Row> {
     // The store has its usual size: the tickets of five minutes at a thousand a second would be 300,000; here 100,000.
     let mut spends = Spends::new(&memory, now);
     laps(&mut spends, 100_000);
-    let mut inserts = Inserts { map: Mutex::default(), tickets: Vec::new(), next: 0 };
+    let map = PlainMap::default();
+    let mut inserts = Spends::new(&map, now);
     laps(&mut inserts, 100_000);
     let rounds = interleave(
         sampling,
