@@ -1,10 +1,9 @@
 use std::fmt;
-use std::mem;
 use std::sync::OnceLock;
 
 use countersign_core::{Digest, Recipe};
 
-use crate::pool::{give_value, take_value};
+use crate::pool::{PooledValue, ReadValue};
 use crate::tape::{Node, Tape};
 use crate::value::ValueRef;
 use crate::write::write_value;
@@ -22,48 +21,47 @@ use crate::write::write_value;
 /// # Ok::<(), countersign_canonical_json::JsonError>(())
 /// ```
 pub struct Canonical {
-    tape: Tape,
-    text: String,
-    /// Computed on first use: many values are read and never digested.
-    digest: OnceLock<Digest>,
+    /// Its digest is computed on first use: many values are read and never digested.
+    value: PooledValue,
     recipe: Recipe,
 }
 
 impl Canonical {
-    pub(crate) const fn new(tape: Tape, text: String, recipe: Recipe) -> Self {
-        Self { tape, text, digest: OnceLock::new(), recipe }
+    pub(crate) const fn new(value: PooledValue, recipe: Recipe) -> Self {
+        Self { value, recipe }
     }
 
     /// Returns the empty object.
     #[must_use]
     pub fn empty_object(recipe: Recipe) -> Self {
-        let (mut tape, mut text) = take_value(2);
+        let mut value = PooledValue::with_room_for(2);
+        let ReadValue { tape, text, .. } = value.get_mut();
         tape.push(Node::Object { count: 0, span: 1, exact: true, first: 0 });
         tape.note_depth(1);
         text.push_str("{}");
-        Self::new(tape, text, recipe)
+        Self::new(value, recipe)
     }
 
-    pub(crate) const fn tape(&self) -> &Tape {
-        &self.tape
+    pub(crate) fn tape(&self) -> &Tape {
+        &self.value.tape
     }
 
     /// The canonical bytes.
     #[must_use]
-    pub const fn bytes(&self) -> &[u8] {
-        self.text.as_bytes()
+    pub fn bytes(&self) -> &[u8] {
+        self.value.text.as_bytes()
     }
 
     /// The canonical bytes as text.
     #[must_use]
-    pub const fn as_str(&self) -> &str {
-        self.text.as_str()
+    pub fn as_str(&self) -> &str {
+        self.value.text.as_str()
     }
 
     /// The SHA-256 digest of the canonical bytes, without a label.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        *self.digest.get_or_init(|| Digest::of(self.text.as_bytes()))
+        *self.value.digest.get_or_init(|| Digest::of(self.value.text.as_bytes()))
     }
 
     /// The recipe under which the bytes were read.
@@ -74,17 +72,18 @@ impl Canonical {
 
     /// The value.
     #[must_use]
-    pub const fn value(&self) -> ValueRef<'_> {
-        ValueRef::new(&self.tape, 0)
+    pub fn value(&self) -> ValueRef<'_> {
+        ValueRef::new(&self.value.tape, 0)
     }
 
     /// Copies one value out, with its own canonical bytes and digest, under the same recipe.
     #[must_use]
     pub fn subtree(&self, value: ValueRef<'_>) -> Self {
-        let (mut tape, mut text) = take_value(self.text.len());
-        value.copy_to(&mut tape);
-        write_value(&mut text, &tape, 0);
-        Self::new(tape, text, self.recipe)
+        let mut copy = PooledValue::with_room_for(self.value.text.len());
+        let ReadValue { tape, text, .. } = copy.get_mut();
+        value.copy_to(tape);
+        write_value(text, tape, 0);
+        Self::new(copy, self.recipe)
     }
 
     /// Strips the top-level members of these names, in place. Canonical bytes and digest are then those of the object
@@ -101,14 +100,15 @@ impl Canonical {
     /// ```
     #[must_use]
     pub fn without(mut self, names: &[&str]) -> Self {
+        let ReadValue { tape, text, digest } = self.value.get_mut();
         let mut removed = false;
         for name in names {
-            removed |= self.tape.remove(name);
+            removed |= tape.remove(name);
         }
         if removed {
-            self.text.clear();
-            write_value(&mut self.text, &self.tape, 0);
-            self.digest = OnceLock::new();
+            text.clear();
+            write_value(text, tape, 0);
+            *digest = OnceLock::new();
         }
         self
     }
@@ -116,23 +116,18 @@ impl Canonical {
 
 impl Clone for Canonical {
     fn clone(&self) -> Self {
-        let (mut tape, mut text) = take_value(self.text.len());
-        tape.copy_all(&self.tape);
-        text.push_str(&self.text);
-        Self { tape, text, digest: self.digest.clone(), recipe: self.recipe }
-    }
-}
-
-/// The buffers serve a later reading of the thread.
-impl Drop for Canonical {
-    fn drop(&mut self) {
-        give_value(mem::take(&mut self.tape), mem::take(&mut self.text));
+        let mut copy = PooledValue::with_room_for(self.value.text.len());
+        let ReadValue { tape, text, digest } = copy.get_mut();
+        tape.copy_all(self.tape());
+        text.push_str(self.as_str());
+        digest.clone_from(&self.value.digest);
+        Self::new(copy, self.recipe)
     }
 }
 
 impl PartialEq for Canonical {
     fn eq(&self, other: &Self) -> bool {
-        self.recipe == other.recipe && self.text == other.text
+        self.recipe == other.recipe && self.value.text == other.value.text
     }
 }
 
@@ -142,7 +137,7 @@ impl fmt::Debug for Canonical {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Canonical")
             .field("recipe", &self.recipe)
-            .field("length", &self.text.len())
+            .field("length", &self.value.text.len())
             .field("digest", &self.digest())
             .finish_non_exhaustive()
     }

@@ -1,12 +1,15 @@
 //! Buffers that a thread keeps from one reading to the next, so that reading allocates nothing in steady state.
 //!
-//! A thread keeps the buffers of at most four values, each of at most 1 MiB, and one set of stacks, of at most 64 KiB,
-//! until the thread ends. They are cleared and not wiped: a text that is read later overwrites them. Memory that goes
-//! back to the allocator is not wiped either, and a process whose memory can be read reveals the arguments of its calls
-//! anyway. Keys do not pass through this reader.
+//! A thread keeps the buffers of at most four values and of one digest, each of at most 1 MiB, and one set of stacks, of
+//! at most 64 KiB, until the thread ends. They are cleared and not wiped: a text that is read later overwrites them. Memory
+//! that goes back to the allocator is not wiped either, and a process whose memory can be read reveals the arguments of its
+//! calls anyway. Keys do not pass through this reader.
 
 use std::cell::RefCell;
-use std::mem;
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+use countersign_core::Digest;
 
 use crate::builder::Stacks;
 use crate::tape::Tape;
@@ -24,68 +27,160 @@ thread_local! {
     static POOL: RefCell<BufferPool> = const { RefCell::new(BufferPool::new()) };
 }
 
-/// Buffers of a value: its tape and its canonical text.
-pub(crate) type ValueBuffers = (Tape, String);
+/// A value that was read: its buffers, and the digest of its text once it is computed.
+#[derive(Debug, Default)]
+pub(crate) struct ReadValue {
+    pub(crate) tape: Tape,
+    /// The canonical text.
+    pub(crate) text: String,
+    pub(crate) digest: OnceLock<Digest>,
+}
 
+impl ReadValue {
+    pub(crate) const fn new() -> Self {
+        Self { tape: Tape::new(), text: String::new(), digest: OnceLock::new() }
+    }
+
+    fn with_room_for(bytes: usize) -> Self {
+        let (tape, text) = (Tape::with_room_for(bytes), String::with_capacity(bytes));
+        Self { tape, text, digest: OnceLock::new() }
+    }
+
+    fn clear(&mut self) {
+        self.tape.clear();
+        self.text.clear();
+        self.digest = OnceLock::new();
+    }
+
+    /// Bytes of memory.
+    const fn footprint(&self) -> usize {
+        self.tape.footprint().saturating_add(self.text.capacity())
+    }
+}
+
+/// Buffers of one thread.
 #[derive(Debug)]
-struct BufferPool {
-    values: [Option<ValueBuffers>; KEPT_VALUES],
+pub(crate) struct BufferPool {
+    values: [Option<Box<ReadValue>>; KEPT_VALUES],
     /// The value that is replaced if all places are taken.
     next: usize,
+    digested: ReadValue,
     stacks: Stacks,
 }
 
 impl BufferPool {
     const fn new() -> Self {
-        Self { values: [const { None }; KEPT_VALUES], next: 0, stacks: Stacks::new() }
+        let values = [const { None }; KEPT_VALUES];
+        Self { values, next: 0, digested: ReadValue::new(), stacks: Stacks::new() }
     }
 
-    /// Takes buffers that are not far too large. A value can be kept for long, and keeps them.
-    fn take(&mut self, bytes: usize) -> Option<ValueBuffers> {
+    /// Runs a reading with the buffers of a value whose text has about that many bytes, and returns them.
+    pub(crate) fn read<E>(
+        &mut self,
+        bytes: usize,
+        read: impl FnOnce(&mut ReadValue, &mut Stacks) -> Result<(), E>,
+    ) -> Result<Box<ReadValue>, E> {
+        let mut value = self.take(bytes);
+        let done = read(&mut value, &mut self.stacks);
+        self.trim_stacks();
+        if let Err(refused) = done {
+            self.put(value);
+            return Err(refused);
+        }
+        Ok(value)
+    }
+
+    /// Runs a reading whose value is not kept.
+    pub(crate) fn digest<T>(&mut self, read: impl FnOnce(&mut ReadValue, &mut Stacks) -> T) -> T {
+        let done = read(&mut self.digested, &mut self.stacks);
+        self.trim_stacks();
+        if self.digested.footprint() > LARGEST_VALUE {
+            self.digested = ReadValue::new();
+        }
+        done
+    }
+
+    /// Bytes of memory that the thread keeps.
+    #[cfg(test)]
+    pub(crate) fn footprint(&self) -> usize {
+        let values = self.values.iter().flatten().map(|value| value.footprint());
+        values.chain([self.digested.footprint(), self.stacks.footprint()]).sum()
+    }
+
+    fn trim_stacks(&mut self) {
+        if self.stacks.footprint() > LARGEST_STACKS {
+            self.stacks = Stacks::new();
+        }
+    }
+
+    /// Takes buffers that are not far too large for a text of that many bytes. A value can be kept for long, and keeps
+    /// them.
+    fn take(&mut self, bytes: usize) -> Box<ReadValue> {
         let limit = bytes.saturating_mul(32).saturating_add(4 << 10);
-        let fits = |kept: &ValueBuffers| footprint(kept) <= limit;
-        self.values.iter_mut().find(|place| place.as_ref().is_some_and(fits))?.take()
+        let mut places = self.values.iter_mut();
+        let place = places.find(|place| place.as_deref().is_some_and(|kept| kept.footprint() <= limit));
+        let kept = place.and_then(Option::take);
+        kept.unwrap_or_else(|| Box::new(ReadValue::with_room_for(bytes)))
     }
 
-    fn put(&mut self, kept: ValueBuffers) {
+    fn put(&mut self, mut value: Box<ReadValue>) {
+        value.clear();
+        if !(1..=LARGEST_VALUE).contains(&value.footprint()) {
+            return;
+        }
         if let Some(free) = self.values.iter_mut().find(|place| place.is_none()) {
-            *free = Some(kept);
+            *free = Some(value);
         } else if let Some(oldest) = self.values.get_mut(self.next) {
-            *oldest = Some(kept);
+            *oldest = Some(value);
             self.next = self.next.wrapping_add(1) % KEPT_VALUES;
         }
     }
 }
 
-const fn footprint(kept: &ValueBuffers) -> usize {
-    kept.0.footprint().saturating_add(kept.1.capacity())
+/// Reads with the buffers of this thread, or with new ones if it is ending. `read` must not use the pool otherwise.
+pub(crate) fn with_pool<T>(read: impl Fn(&mut BufferPool) -> T) -> T {
+    let kept = POOL.try_with(|pool| read(&mut pool.borrow_mut()));
+    kept.unwrap_or_else(|_| read(&mut BufferPool::new()))
 }
 
-/// Takes buffers for a value whose text has about that many bytes.
-pub(crate) fn take_value(bytes: usize) -> ValueBuffers {
-    let kept = POOL.try_with(|pool| pool.borrow_mut().take(bytes));
-    kept.ok().flatten().unwrap_or_else(|| (Tape::with_room_for(bytes), String::with_capacity(bytes)))
-}
+/// A value that goes back to the thread's buffers when it is dropped. Moving it moves a pointer.
+#[derive(Debug)]
+pub(crate) struct PooledValue(Option<Box<ReadValue>>);
 
-/// Gives back the buffers of a value.
-pub(crate) fn give_value(mut tape: Tape, mut text: String) {
-    tape.clear();
-    text.clear();
-    let kept = (tape, text);
-    if (1..=LARGEST_VALUE).contains(&footprint(&kept)) {
-        // A thread that is ending has no pool any more, and the buffers are freed.
-        let _ = POOL.try_with(|pool| pool.borrow_mut().put(kept));
+/// Stands for a value that was given back.
+static NO_VALUE: ReadValue = ReadValue::new();
+
+impl PooledValue {
+    /// Takes buffers for a value whose text has about that many bytes.
+    pub(crate) fn with_room_for(bytes: usize) -> Self {
+        with_pool(|pool| pool.take(bytes)).into()
+    }
+
+    /// The value, to be changed.
+    pub(crate) fn get_mut(&mut self) -> &mut ReadValue {
+        self.0.get_or_insert_default()
     }
 }
 
-/// Takes the stacks of a reading.
-pub(crate) fn take_stacks() -> Stacks {
-    POOL.try_with(|pool| mem::take(&mut pool.borrow_mut().stacks)).unwrap_or_default()
+impl From<Box<ReadValue>> for PooledValue {
+    fn from(value: Box<ReadValue>) -> Self {
+        Self(Some(value))
+    }
 }
 
-/// Gives back the stacks of a reading.
-pub(crate) fn give_stacks(stacks: Stacks) {
-    if stacks.footprint() <= LARGEST_STACKS {
-        let _ = POOL.try_with(|pool| pool.borrow_mut().stacks = stacks);
+impl Deref for PooledValue {
+    type Target = ReadValue;
+
+    fn deref(&self) -> &ReadValue {
+        self.0.as_deref().unwrap_or(&NO_VALUE)
+    }
+}
+
+impl Drop for PooledValue {
+    fn drop(&mut self) {
+        if let Some(value) = self.0.take() {
+            // A thread that is ending has no pool any more, and the buffers are freed.
+            let _ = POOL.try_with(|pool| pool.borrow_mut().put(value));
+        }
     }
 }

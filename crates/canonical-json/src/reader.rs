@@ -1,5 +1,3 @@
-use std::mem;
-
 use countersign_core::{Digest, Recipe};
 
 use crate::builder::{Stacks, TapeBuilder};
@@ -7,9 +5,8 @@ use crate::canonical::Canonical;
 use crate::error::{JsonError, JsonErrorKind};
 use crate::limits::Limits;
 use crate::output::CanonicalOutput;
-use crate::pool::{give_stacks, give_value, take_stacks, take_value};
+use crate::pool::{PooledValue, ReadValue, with_pool};
 use crate::scan::PaddedText;
-use crate::tape::Tape;
 
 /// Reads one JSON text, whose value may be of any kind.
 ///
@@ -19,7 +16,10 @@ use crate::tape::Tape;
 /// # Errors
 /// [`JsonError`] with a code and a byte offset, if `recipe` or `limits` refuse the bytes.
 pub fn read(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Canonical, JsonError> {
-    Reader::with_kept_buffers(bytes.len(), *limits).read_once(bytes, recipe)
+    let room = bytes.len().min(limits.max_bytes());
+    let value =
+        with_pool(|pool| pool.read(room, |value, stacks| read_value(bytes, recipe, limits, value, stacks)))?;
+    Ok(Canonical::new(value.into(), recipe))
 }
 
 /// Returns the SHA-256 digest of a text's canonical bytes, as [`read`], without keeping the value.
@@ -27,7 +27,7 @@ pub fn read(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Canonical, 
 /// # Errors
 /// As [`read`].
 pub fn digest(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Digest, JsonError> {
-    Reader::with_kept_buffers(bytes.len(), *limits).digest(bytes, recipe)
+    with_pool(|pool| pool.digest(|value, stacks| digest_value(bytes, recipe, limits, value, stacks)))
 }
 
 impl Canonical {
@@ -61,8 +61,7 @@ impl Canonical {
 /// ```
 pub struct Reader {
     limits: Limits,
-    tape: Tape,
-    text: String,
+    digested: ReadValue,
     stacks: Stacks,
 }
 
@@ -70,14 +69,7 @@ impl Reader {
     /// Creates a reader with empty buffers.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
-        Self { limits, tape: Tape::new(), text: String::new(), stacks: Stacks::new() }
-    }
-
-    /// Creates a reader with buffers that the thread keeps, or with buffers large enough for a typical text of that
-    /// many bytes: growing them costs more than reading.
-    fn with_kept_buffers(bytes: usize, limits: Limits) -> Self {
-        let (tape, text) = take_value(bytes.min(limits.max_bytes()));
-        Self { limits, tape, text, stacks: take_stacks() }
+        Self { limits, digested: ReadValue::new(), stacks: Stacks::new() }
     }
 
     /// Reads one JSON text, whose value may be of any kind, and keeps the buffers.
@@ -85,17 +77,9 @@ impl Reader {
     /// # Errors
     /// [`JsonError`] with a code and a byte offset, if `recipe` or the limits refuse the bytes.
     pub fn read(&mut self, bytes: &[u8], recipe: Recipe) -> Result<Canonical, JsonError> {
-        let read = self.read_once(bytes, recipe)?;
-        (self.tape, self.text) = take_value(bytes.len());
-        Ok(read)
-    }
-
-    /// Reads one JSON text, and gives away the buffers.
-    fn read_once(&mut self, bytes: &[u8], recipe: Recipe) -> Result<Canonical, JsonError> {
-        if let Some(canonical) = self.fill(bytes, recipe)? {
-            self.text.push_str(canonical);
-        }
-        Ok(Canonical::new(mem::take(&mut self.tape), mem::take(&mut self.text), recipe))
+        let mut value = PooledValue::with_room_for(bytes.len().min(self.limits.max_bytes()));
+        read_value(bytes, recipe, &self.limits, value.get_mut(), &mut self.stacks)?;
+        Ok(Canonical::new(value, recipe))
     }
 
     /// Returns the SHA-256 digest of a text's canonical bytes.
@@ -103,34 +87,13 @@ impl Reader {
     /// # Errors
     /// As [`Reader::read`].
     pub fn digest(&mut self, bytes: &[u8], recipe: Recipe) -> Result<Digest, JsonError> {
-        let canonical = self.fill(bytes, recipe)?;
-        Ok(Digest::of(canonical.unwrap_or(&self.text).as_bytes()))
+        digest_value(bytes, recipe, &self.limits, &mut self.digested, &mut self.stacks)
     }
 
     /// Number of names of open objects.
     #[cfg(test)]
     pub(crate) const fn held_names(&self) -> usize {
         self.stacks.held_names()
-    }
-
-    /// Reads the value of `bytes` to the tape, and its canonical text to the buffer. Returns the input instead if it is
-    /// its own canonical text; the buffer is empty then.
-    fn fill<'a>(&mut self, bytes: &'a [u8], recipe: Recipe) -> Result<Option<&'a str>, JsonError> {
-        let input = decode(bytes, &self.limits)?;
-        let Self { limits, tape, stacks, text } = self;
-        let arena = tape.start(input);
-        let output = CanonicalOutput::new(text);
-        let built = TapeBuilder::new(limits, recipe, output, tape, stacks).build(PaddedText::new(&arena));
-        tape.finish(arena, &stacks.texts);
-        Ok((!built?).then_some(input))
-    }
-}
-
-/// The buffers serve a later reading of the thread.
-impl Drop for Reader {
-    fn drop(&mut self) {
-        give_value(mem::take(&mut self.tape), mem::take(&mut self.text));
-        give_stacks(mem::take(&mut self.stacks));
     }
 }
 
@@ -149,4 +112,45 @@ fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<&'a str, JsonError> {
         return Err(JsonError::new(JsonErrorKind::Bom, 0));
     }
     std::str::from_utf8(bytes).map_err(|e| JsonError::new(JsonErrorKind::InvalidUtf8, e.valid_up_to()))
+}
+
+fn read_value(
+    bytes: &[u8],
+    recipe: Recipe,
+    limits: &Limits,
+    value: &mut ReadValue,
+    stacks: &mut Stacks,
+) -> Result<(), JsonError> {
+    if let Some(canonical) = fill(bytes, recipe, limits, value, stacks)? {
+        value.text.push_str(canonical);
+    }
+    Ok(())
+}
+
+fn digest_value(
+    bytes: &[u8],
+    recipe: Recipe,
+    limits: &Limits,
+    value: &mut ReadValue,
+    stacks: &mut Stacks,
+) -> Result<Digest, JsonError> {
+    let canonical = fill(bytes, recipe, limits, value, stacks)?;
+    Ok(Digest::of(canonical.unwrap_or(&value.text).as_bytes()))
+}
+
+/// Reads the value of `bytes` to the tape, and its canonical text to the buffer. Returns the input instead if it is its
+/// own canonical text; the buffer is empty then.
+fn fill<'a>(
+    bytes: &'a [u8],
+    recipe: Recipe,
+    limits: &Limits,
+    ReadValue { tape, text, .. }: &mut ReadValue,
+    stacks: &mut Stacks,
+) -> Result<Option<&'a str>, JsonError> {
+    let input = decode(bytes, limits)?;
+    let arena = tape.start(input);
+    let output = CanonicalOutput::new(text);
+    let built = TapeBuilder::new(limits, recipe, output, tape, stacks).build(PaddedText::new(&arena));
+    tape.finish(arena, &stacks.texts);
+    Ok((!built?).then_some(input))
 }

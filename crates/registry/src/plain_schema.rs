@@ -34,8 +34,8 @@ pub(crate) struct PlainSchema {
     types: u8,
     allowed: Option<Vec<AllowedValue>>,
     number: NumberRule,
-    /// Length in characters.
-    text: RangeInclusive<usize>,
+    /// Length in characters, if it is limited.
+    text: Option<RangeInclusive<usize>>,
     array: ArrayRule,
     object: Option<Box<ObjectRule>>,
 }
@@ -87,6 +87,8 @@ const ARRAY: u8 = 32;
 const OBJECT: u8 = 64;
 const ANY: u8 = 127;
 
+const ANY_LENGTH: RangeInclusive<usize> = 0..=usize::MAX;
+
 impl PlainSchema {
     /// Compiles a schema. `None` if it uses another keyword or draft.
     pub(crate) fn compile(schema: &Value) -> Option<Self> {
@@ -125,7 +127,8 @@ impl PlainSchema {
                 _ => return None,
             }
         }
-        plain.text = range(members, "minLength", "maxLength")?;
+        let text = range(members, "minLength", "maxLength")?;
+        plain.text = Some(text).filter(|text| *text != ANY_LENGTH);
         plain.array.count = range(members, "minItems", "maxItems")?;
         if for_object {
             plain.object = Some(Box::new(ObjectRule::compile(members)?));
@@ -139,24 +142,34 @@ impl PlainSchema {
             types,
             allowed: None,
             number: NumberRule { at_least: least, at_most: most, above: least, below: most },
-            text: 0..=usize::MAX,
-            array: ArrayRule { count: 0..=usize::MAX, items: None },
+            text: None,
+            array: ArrayRule { count: ANY_LENGTH, items: None },
             object: None,
         }
     }
 
-    /// Returns whether a value matches. Recursion is safe: the reader limits the depth of arguments.
+    /// Returns whether a value matches.
+    #[inline(always)]
     pub(crate) fn fits(&self, value: ValueRef<'_>) -> bool {
         let fits = match value.kind() {
-            Kind::Object => self.allows(OBJECT) && self.object.as_ref().is_none_or(|rule| rule.fits(value)),
-            Kind::String => self.allows(STRING) && self.fits_text(value.as_str().unwrap_or_default()),
+            Kind::Object | Kind::Array => self.fits_container(value),
+            Kind::String => self.allows(STRING) && self.fits_text(value),
             Kind::Number => self.fits_number(value.as_f64().unwrap_or_default()),
-            Kind::Array => self.allows(ARRAY) && self.array.fits(value),
             Kind::Bool => self.allows(BOOL),
             Kind::Null => self.allows(NULL),
             _ => false,
         };
         fits && self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|one| one.is(value)))
+    }
+
+    /// Recursion is safe: the reader limits the depth of arguments.
+    #[inline(never)]
+    fn fits_container(&self, value: ValueRef<'_>) -> bool {
+        if value.kind() == Kind::Array {
+            self.allows(ARRAY) && self.array.fits(value)
+        } else {
+            self.allows(OBJECT) && self.object.as_ref().is_none_or(|rule| rule.fits(value))
+        }
     }
 
     const fn allows(&self, kind: u8) -> bool {
@@ -172,10 +185,12 @@ impl PlainSchema {
             && value < rule.below
     }
 
-    fn fits_text(&self, text: &str) -> bool {
-        let (least, most) = (*self.text.start(), *self.text.end());
+    fn fits_text(&self, value: ValueRef<'_>) -> bool {
+        let Some(length) = &self.text else { return true };
+        let text = value.as_str().unwrap_or_default();
         // A character has one to four bytes.
-        (text.len() <= most && least <= text.len() / 4) || self.text.contains(&text.chars().count())
+        (text.len() <= *length.end() && *length.start() <= text.len() / 4)
+            || length.contains(&text.chars().count())
     }
 }
 

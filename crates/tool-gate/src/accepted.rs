@@ -204,7 +204,8 @@ pub struct InFlight {
     decision: u64,
     started: Timestamp,
     finished: bool,
-    step: Option<AcceptedStep>,
+    /// In a box, as most calls are no step of a plan.
+    step: Option<Box<AcceptedStep>>,
 }
 
 impl InFlight {
@@ -213,7 +214,7 @@ impl InFlight {
         call_id: CallId,
         decision: u64,
         started: Timestamp,
-        step: Option<AcceptedStep>,
+        step: Option<Box<AcceptedStep>>,
     ) -> Self {
         Self { gate, call_id, decision, started, finished: false, step }
     }
@@ -233,7 +234,7 @@ impl InFlight {
     /// Returns the number of the plan's step that the call is, from 1 on; `None` if the gate has no plan.
     #[must_use]
     pub fn plan_step(&self) -> Option<u64> {
-        self.step.as_ref().map(AcceptedStep::index)
+        self.step.as_deref().map(AcceptedStep::index)
     }
 
     /// Checks that the basis of the acceptance still stands and that the call was not held too long.
@@ -301,7 +302,7 @@ impl InFlight {
         let is_recorded = self.record(OutcomeKind::Returned, None);
         let step = self.step.take();
         if let (true, Some(step), Some(plan)) = (is_recorded, step, self.gate.progress.plan.get()) {
-            plan.observe(step, observation, self.decision);
+            plan.observe(*step, observation, self.decision);
         }
     }
 

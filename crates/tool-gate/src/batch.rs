@@ -29,19 +29,18 @@ impl ToolGate {
             Ok((call, findings, cleared, submitted))
         };
         let confirm = |submitted: Result<SubmittedCall<'_, '_>, _>| {
-            let (call, findings, cleared, submitted) = submitted?;
+            let (call, findings, mut cleared, submitted) = submitted?;
             let recorded = submitted.and_then(|taken| {
                 with_record(self.parts(), call, &findings, cleared.as_ref(), |recorder, record| {
                     confirm_record(recorder, taken, record)
                 })
             });
-            self.accept(call, &findings, cleared, recorded)
+            self.accept(call, &findings, &mut cleared, recorded)
         };
-        self.stats().timed_batch(calls.len(), || {
-            // INVARIANT: all are submitted before the first is waited for.
-            let submitted: Vec<_> = calls.iter().map(submit).collect();
-            submitted.into_iter().map(confirm).collect()
-        })
+        let _timed = self.stats().timed(calls.len());
+        // INVARIANT: all are submitted before the first is waited for.
+        let submitted: Vec<_> = calls.iter().map(submit).collect();
+        submitted.into_iter().map(confirm).collect()
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) enum SentArgs<'a> {
 }
 
 impl SentArgs<'_> {
-    const fn len(self) -> usize {
+    fn len(self) -> usize {
         match self {
             Self::Text(text) => text.len(),
             Self::Value(args) => args.sent.bytes().len(),

@@ -31,7 +31,7 @@ use crate::steps::{Deciding, ParsedCall, Subject};
 /// A call that has passed steps 0 to 10.
 pub(crate) struct Cleared<'g> {
     pub(crate) call: ClearedCall,
-    pub(crate) reservation: Reservation<'g>,
+    pub(crate) reservation: Option<Reservation<'g>>,
     /// In a box, as most calls are no step of a plan.
     pub(crate) step: Option<Box<HeldStep<'g>>>,
 }
@@ -143,7 +143,7 @@ pub(crate) fn decide<'g>(
     steps.end()?;
     let impact = backing.impact;
     let call = ClearedCall { facts, args, impact, approval, proposal, basis };
-    *cleared = Some(Cleared { call, reservation, step });
+    *cleared = Some(Cleared { call, reservation: Some(reservation), step });
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use countersign_core::{Digest, ToolId};
 use crate::accepted::{AcceptedCall, InFlight};
 use crate::call::ToolCall;
 use crate::code::RejectionCode;
-use crate::decide::{Cleared, decide};
+use crate::decide::{Cleared, ClearedCall, decide};
 use crate::findings::Findings;
 use crate::parts::GateParts;
 use crate::progress::BorrowedTerms;
@@ -49,7 +49,8 @@ impl ToolGate {
     /// A [`Rejection`] with the code of the first check that failed. A failure of the gate's own parts, including a
     /// panic, is a rejection as well.
     pub fn check(&self, call: &ToolCall<'_>) -> Result<AcceptedCall, Rejection> {
-        self.stats().timed(|| self.answer(call, None))
+        let _timed = self.stats().timed(1);
+        self.answer(call, None)
     }
 
     /// Decides about a call, for a host that asks a person if only an approval is missing. The question is filed before
@@ -63,7 +64,8 @@ impl ToolGate {
         call: &ToolCall<'_>,
         desk: &dyn ApprovalDesk,
     ) -> Result<AcceptedCall, Rejection> {
-        self.stats().timed(|| self.answer(call, Some(desk)))
+        let _timed = self.stats().timed(1);
+        self.answer(call, Some(desk))
     }
 
     fn answer(
@@ -72,14 +74,15 @@ impl ToolGate {
         desk: Option<&dyn ApprovalDesk>,
     ) -> Result<AcceptedCall, Rejection> {
         let in_force = self.parts.progress.in_force();
-        let (mut findings, mut cleared) = (self.parts.findings(&in_force), None);
+        let mut findings = self.parts.findings(&in_force);
+        let mut cleared = None;
         self.clear(call, desk, &in_force, &mut findings, &mut cleared)?;
         let record = |recorder: &GateRecorder, record: &CallRecordRef<'_>| {
             recorder.record_refusals(record.time)?;
             recorder.record(record)
         };
         let recorded = with_record(&self.parts, call, &findings, cleared.as_ref(), record);
-        self.accept(call, &findings, cleared, recorded)
+        self.accept(call, &findings, &mut cleared, recorded)
     }
 
     /// Takes steps 0 to 10. A refusal is recorded; of an acceptance, `cleared` is set.
@@ -108,39 +111,47 @@ impl ToolGate {
         &self,
         call: &ToolCall<'_>,
         findings: &Findings,
-        cleared: Option<Cleared<'_>>,
+        cleared: &mut Option<Cleared<'_>>,
         recorded: Result<u64, ()>,
     ) -> Result<AcceptedCall, Rejection> {
-        let Some(Cleared { call: cleared, reservation, step }) = cleared else {
-            let refusal = Refusal::new(RejectionCode::Internal, "a check left no result");
-            return Err(self.parts.refuse(call, findings, refusal, None));
-        };
+        if let Some(ready) = cleared {
+            let in_flight = self.begin_call(ready, findings, recorded)?;
+            // why: the call is large, so it is moved only here.
+            if let Some(Cleared { call, .. }) = cleared.take() {
+                // INVARIANT: the only place that makes an `AcceptedCall`. The record is as durable as the sink promises.
+                return Ok(AcceptedCall { call, in_flight });
+            }
+        }
+        let refusal = Refusal::new(RejectionCode::Internal, "a check left no result");
+        Err(self.parts.refuse(call, findings, refusal, None))
+    }
+
+    /// Counts an acceptance, keeps its place in limits and plan, and starts its outcome.
+    fn begin_call(
+        &self,
+        cleared: &mut Cleared<'_>,
+        findings: &Findings,
+        recorded: Result<u64, ()>,
+    ) -> Result<InFlight, Rejection> {
+        let Cleared { call: ClearedCall { facts, .. }, reservation, step } = cleared;
         let (time, used) = (findings.time, findings.used);
         let Ok(sequence) = recorded else {
-            let call_id = cleared.facts.call_id.clone().into();
-            let rejection = self.parts.refuse_unrecorded(
-                call_id,
-                time,
-                Some(&cleared.facts.tool),
-                findings.spent_approvals(),
-            );
+            let (call_id, spent) = (facts.call_id.clone().into(), findings.spent_approvals());
+            let rejection = self.parts.refuse_unrecorded(call_id, time, Some(&facts.tool), spent);
             return Err(Rejection { used, ..rejection });
         };
         // why: an approval concerns a signal only if a call was asked about, and the key of a call is a digest.
         let is_probe = findings.has_approval() && self.parts.recorder.rows.has_asked();
         let probe = if is_probe { findings.probe(None) } else { None };
-        self.parts.count(time, (None, false), (Some(&cleared.facts.tool), findings.used_tool()), probe);
-        reservation.keep();
-        let (step, refused) = keep_step(self.parts.progress.plan.get(), step)
-            .map_or_else(|code| (None, Some(code)), |step| (step, None));
-        let in_flight =
-            InFlight::new(Arc::clone(&self.parts), cleared.facts.call_id.clone(), sequence, time, step);
-        if let Some(code) = refused {
-            // A plan was started or halted after the acceptance was recorded.
-            return Err(in_flight.not_run(code, used));
+        self.parts.count(time, (None, false), (Some(&facts.tool), findings.used_tool()), probe);
+        if let Some(reservation) = reservation.take() {
+            reservation.keep();
         }
-        // INVARIANT: the only place that makes an `AcceptedCall`. The record above is as durable as the sink promises.
-        Ok(AcceptedCall { call: cleared, in_flight })
+        let begin =
+            |step| InFlight::new(Arc::clone(&self.parts), facts.call_id.clone(), sequence, time, step);
+        let kept = keep_step(self.parts.progress.plan.get(), step.take());
+        // An error: a plan was started or halted after the acceptance was recorded.
+        kept.map(begin).map_err(|code| begin(None).not_run(code, used))
     }
 
     /// Checks a call and runs it. The tool is the one that the contract discloses under `name`, on exactly one server.

@@ -290,25 +290,15 @@ impl CallStats {
         }
     }
 
-    /// Runs `answer` and counts its time, if timing is on. Ticks that panic lose only the time.
-    pub(crate) fn timed<T>(&self, answer: impl FnOnce() -> T) -> T {
-        self.timed_batch(1, answer)
+    /// Counts the time until the result is dropped, once for each of the answers that are given together, if timing is on.
+    /// Ticks that panic lose only the time.
+    pub(crate) fn timed(&self, answers: usize) -> TimedAnswers<'_> {
+        TimedAnswers { stats: self, answers, start: self.read_ticks() }
     }
 
-    /// As [`timed`](Self::timed), for answers that are given together: each takes as long as all.
-    pub(crate) fn timed_batch<T>(&self, answers: usize, answer: impl FnOnce() -> T) -> T {
-        let Some((ticks, histogram)) = &self.timing else { return answer() };
-        let read = || catch_unwind(AssertUnwindSafe(|| ticks.nanos())).ok();
-        let start = read();
-        let answered = answer();
-        if let (Some(start), Some(end)) = (start, read()) {
-            let nanos = end.saturating_sub(start);
-            for _ in 0..answers {
-                histogram.count(nanos);
-                self.metrics.answer_took(nanos);
-            }
-        }
-        answered
+    fn read_ticks(&self) -> Option<u64> {
+        let (ticks, _) = self.timing.as_ref()?;
+        catch_unwind(AssertUnwindSafe(|| ticks.nanos())).ok()
     }
 
     pub(crate) fn store(&self) -> Option<&dyn Quarantines> {
@@ -336,5 +326,26 @@ impl CallStats {
 
     fn find(&self, agent: &AgentId) -> Option<Arc<AgentRow>> {
         self.agents.get(agent).map(|row| Arc::clone(row.value()))
+    }
+}
+
+/// Counts the time of answers when it is dropped.
+#[must_use]
+pub(crate) struct TimedAnswers<'s> {
+    stats: &'s CallStats,
+    answers: usize,
+    start: Option<u64>,
+}
+
+impl Drop for TimedAnswers<'_> {
+    fn drop(&mut self) {
+        let Some(start) = self.start else { return };
+        if let (Some((_, histogram)), Some(end)) = (&self.stats.timing, self.stats.read_ticks()) {
+            let nanos = end.saturating_sub(start);
+            for _ in 0..self.answers {
+                histogram.count(nanos);
+                self.stats.metrics.answer_took(nanos);
+            }
+        }
     }
 }

@@ -1,6 +1,8 @@
+use std::fs::File;
 use std::hint::black_box;
-use std::path::Path;
-use std::sync::{Arc, Barrier};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use countersign_audit_log::{AuditSink, Durability, Log, LogOptions, MemorySink};
@@ -58,6 +60,36 @@ fn hashes(times: u32) {
     black_box(bytes);
 }
 
+/// A file that two threads append to, and the files that are looked at before and after each write.
+struct SharedFile {
+    end: Mutex<u64>,
+    file: File,
+    paths: [PathBuf; 2],
+}
+
+impl SharedFile {
+    fn in_folder(folder: &Path) -> Self {
+        let paths = ["segment", "lock"].map(|name| folder.join(name));
+        let [file, _] = paths.each_ref().map(|path| File::create(path).unwrap());
+        Self { end: Mutex::new(0), file, paths }
+    }
+
+    /// What two records under `system` ask of the operating system, with as many hashes and nothing else: each line is
+    /// written under a lock, and the same files are looked at.
+    fn write(&self, times: u32) {
+        let [segment, lock] = &self.paths;
+        let look = |path: &PathBuf| path.metadata().unwrap().len();
+        for _ in 0..times * 2 {
+            hashes(1);
+            let mut end = self.end.lock().unwrap();
+            black_box((look(segment), look(lock)));
+            self.file.write_all_at(&[b'x'; 400], *end).unwrap();
+            *end += 400;
+            black_box(look(lock));
+        }
+    }
+}
+
 /// Each worker does its work in a thread on a core of its own. Returns the time from the first start to the last end, which the
 /// workers read themselves: the calling thread is on the core of one of them, and may go on only when that one is done.
 #[expect(clippy::disallowed_methods, reason = "a bench takes real time")]
@@ -79,19 +111,18 @@ fn at_once(workers: usize, work: impl Fn(usize) + Sync) -> Duration {
     ended.zip(began).map_or(Duration::ZERO, |(ended, began)| ended - began)
 }
 
-/// How many times as many calls two threads make as one, in different sessions; and how many times as many hashes, which
-/// is all that this machine has to give.
-fn gain(sampling: Sampling, gates: &[ToolGate; 2]) -> crate::Rounds {
+/// How many times as many calls two threads make as one, in different sessions; and the same of the floor.
+fn gain(sampling: Sampling, gates: &[ToolGate; 2], floor: impl Fn(u32) + Sync) -> crate::Rounds {
     let sampling = Sampling { samples: 3, target: Duration::from_nanos(1), ..sampling };
     let of_calls = |workers, times| at_once(workers, |at| calls(&gates[at], CALLS * times));
-    let of_hashes = |workers, times| at_once(workers, |_| hashes(CALLS * times));
+    let of_floor = |workers, times| at_once(workers, |_| floor(CALLS * times));
     interleave(
         sampling,
         &mut [
             &mut |times| of_calls(1, times),
             &mut |times| of_calls(2, times) / 2,
-            &mut |times| of_hashes(1, times),
-            &mut |times| of_hashes(2, times) / 2,
+            &mut |times| of_floor(1, times),
+            &mut |times| of_floor(2, times) / 2,
         ],
     )
 }
@@ -102,19 +133,23 @@ fn log(folder: &Path) -> Arc<dyn AuditSink> {
 }
 
 pub(super) fn threads(sampling: Sampling) -> Vec<Row> {
-    let row = |name: &str, sink: Arc<dyn AuditSink>, goal: f64| {
-        let rounds = gain(sampling, &gates(&sink));
+    let row = |name: &str, goal: f64, sink: Arc<dyn AuditSink>, floor: &(dyn Fn(u32) + Sync), what: &str| {
+        let rounds = gain(sampling, &gates(&sink), floor);
         let one = rounds.nanos(0).median / f64::from(CALLS);
         Row::new(format!("two threads on different sessions / one, {name}"), rounds.ratio(0, 1), Unit::Times)
             .goal(Bound::AtLeast(goal))
             .note(format!(
-                "one thread: {one:.0} ns a call with its outcome; two threads that only hash / one: {:.2}",
+                "one thread: {one:.0} ns a call with its outcome; two threads that only {what} / one: {:.2}",
                 rounds.ratio(2, 3).median
             ))
     };
     let folder = tempfile::tempdir().unwrap();
-    let memory = row("memory sink", Arc::new(MemorySink::new()), 1.9);
-    let rows = vec![memory, row("`system` log", log(&folder.path().join("log")), 1.8)];
+    let shared = SharedFile::in_folder(folder.path());
+    let (memory, system) = (Arc::new(MemorySink::new()), log(&folder.path().join("log")));
+    let rows = vec![
+        row("memory sink", 1.9, memory, &hashes, "hash"),
+        row("`system` log", 1.8, system, &|times| shared.write(times), "hash and write a file under a lock"),
+    ];
     let _ = pin_to_core(0);
     rows
 }

@@ -1,4 +1,5 @@
 use super::{jcs, refusal};
+use crate::pool::with_pool;
 use crate::tape::Node;
 use crate::*;
 
@@ -189,6 +190,22 @@ fn refused_texts_do_not_accumulate_memory() {
         assert!(reader.read(br#"{"a":{"b":{"c":"#, Recipe::Jcs1).is_err());
         assert!(reader.held_names() <= 3);
     }
+}
+
+#[test]
+fn large_texts_leave_no_large_buffers() {
+    let limits = Limits::default().bytes(4 << 20).unwrap();
+    let escapes = format!("[{}1]", r#""\u0041",1.0,"#.repeat(30_000));
+    let names: String = (0..60_000).map(|n| format!(r#""{n}":{n},"#)).collect();
+    for text in [escapes, format!(r#"{{{names}"x":1}}"#)] {
+        assert!(digest(text.as_bytes(), Recipe::Jcs1, &limits).is_ok());
+        assert!(read(text.as_bytes(), Recipe::Jcs1, &limits).is_ok());
+        assert!(read(format!("{text}!").as_bytes(), Recipe::Jcs1, &limits).is_err());
+        assert!(with_pool(|pool| pool.footprint()) <= 64 << 10);
+    }
+    assert!(digest(b"[1]", Recipe::Jcs1, &limits).is_ok());
+    assert!(read(b"[1]", Recipe::Jcs1, &limits).is_ok());
+    assert!((1..=64 << 10).contains(&with_pool(|pool| pool.footprint())));
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub(crate) fn check_still_free(
 pub(crate) fn keep_step(
     plan: Option<&RunningPlan>,
     step: Option<Box<HeldStep<'_>>>,
-) -> Result<Option<AcceptedStep>, RejectionCode> {
+) -> Result<Option<Box<AcceptedStep>>, RejectionCode> {
     check_still_free(plan, step.as_deref()).map_err(|refusal| refusal.code)?;
-    step.map(|step| step.keep()).transpose()
+    step.map(|step| step.keep().map(Box::new)).transpose()
 }
