@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use countersign_approval_token::ApprovalToken;
-use countersign_audit_log::{AuditSink as _, MemorySink, Record};
+use countersign_audit_log::{AuditSink as _, CallRecord, MemorySink, Record};
 use countersign_canonical_json::{Limits, Recipe, read};
-use countersign_core::CallFacts;
+use countersign_core::{AgentId, CallFacts, Principal, SessionId};
 use countersign_tool_gate::{AcceptedCall, RejectionCode, ToolCall, ToolGate};
 
 use crate::bench_world::KEPT;
@@ -126,14 +126,41 @@ impl UncheckedCall {
         Self::of(&call.world, None)
     }
 
+    /// Takes the record of a free call, and no arguments.
+    #[must_use]
+    pub fn record(call: &FreeCall) -> Self {
+        Self::of(&call.world, None)
+    }
+
+    /// As [`record`](Self::record), with as little as the type allows of what all records of a session share: names of one
+    /// letter, no goal and no recipe.
+    #[must_use]
+    pub fn short_record(call: &FreeCall) -> Self {
+        let mut record = last_decision(&call.world);
+        record.session = SessionId::new("s").unwrap();
+        record.agent = AgentId::new("a").unwrap();
+        record.principal = Principal::new("p").unwrap();
+        (record.ask, record.args_recipe) = (None, None);
+        Self::with(None, Record::Decision(record))
+    }
+
     fn of(world: &BenchWorld, args: Option<Vec<u8>>) -> Self {
-        let is_decision = |record: &Record| matches!(record, Record::Decision(_));
-        let mut records = world.world.sink.latest().into_iter().map(|(_, record)| record);
-        let (record, sink) = (records.rfind(is_decision).unwrap(), MemorySink::new());
+        Self::with(args, Record::Decision(last_decision(world)))
+    }
+
+    fn with(args: Option<Vec<u8>>, record: Record) -> Self {
+        let sink = MemorySink::new();
         // A full sink drops a line for each that it takes.
         (0..=KEPT).for_each(|_| drop(sink.record(&record)));
         Self { args, record, sink }
     }
+}
+
+fn last_decision(world: &BenchWorld) -> CallRecord {
+    let mut records = world.world.sink.latest().into_iter().rev();
+    records
+        .find_map(|(_, record)| if let Record::Decision(record) = record { Some(record) } else { None })
+        .unwrap()
 }
 
 impl Operation for UncheckedCall {

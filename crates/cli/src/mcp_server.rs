@@ -1,7 +1,7 @@
 //! MCP servers: processes, and servers at a URL.
 
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::Read;
 
 use countersign_core::Millis;
 use countersign_host::config_file::ConfigFile;
@@ -11,13 +11,12 @@ use countersign_host::remote_part::RemotePart;
 use countersign_host::report::Reporter;
 use countersign_host::server::{Client, Server};
 use countersign_host::server_part::{EraName, ServerPart, Servers};
-use countersign_mcp::{GatewaySettings, LostRequests};
+use countersign_mcp::{GatewaySettings, LostRequests, PeerStream};
 #[cfg(feature = "remote")]
 use countersign_remote::{RemoteServer, RemoteSession};
 
 use crate::failure::Failure;
 
-pub(crate) type ServerInput = Box<dyn Write + Send>;
 pub(crate) type ServerOutput = Box<dyn Read + Send>;
 
 /// How a session gets its server.
@@ -133,16 +132,16 @@ impl McpServer {
     pub(crate) fn pipes(
         &mut self,
         lost: Option<&LostRequests>,
-    ) -> Result<(ServerInput, ServerOutput), HostError> {
+    ) -> Result<(PeerStream, ServerOutput), HostError> {
         match self {
             Self::Process(server) => {
                 let (input, output) = server.pipes()?;
-                Ok((Box::new(input), Box::new(output)))
+                Ok((PeerStream::new(input), Box::new(output)))
             }
             #[cfg(feature = "remote")]
             Self::Remote(session) => {
                 let (input, output) = session.pipes(lost.cloned())?;
-                Ok((Box::new(input), Box::new(output)))
+                Ok((PeerStream::new(input), Box::new(output)))
             }
         }
     }

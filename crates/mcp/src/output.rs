@@ -37,6 +37,42 @@ struct Peer {
     is_pipe: bool,
 }
 
+/// A stream to a peer, for code that chooses it at run time. A `Box<dyn Write>` would do, but hides a pipe: the gateway writes to
+/// a pipe itself, and wakes a thread to write to anything else.
+///
+/// ```
+/// use countersign_mcp::PeerStream;
+/// # fn stream(server: Option<std::process::ChildStdin>) -> PeerStream {
+/// server.map_or_else(|| PeerStream::new(std::io::sink()), PeerStream::new)
+/// # }
+/// # let _ = stream(None);
+/// ```
+pub struct PeerStream(Box<dyn PeerWriter>);
+
+impl PeerStream {
+    /// Takes a stream.
+    #[must_use]
+    pub fn new(stream: impl Write + Send + 'static) -> Self {
+        Self(Box::new(stream))
+    }
+}
+
+impl Write for PeerStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl std::fmt::Debug for PeerStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PeerStream").finish_non_exhaustive()
+    }
+}
+
 /// A peer's stream, with its type for [`pipe_of`].
 trait PeerWriter: Write + Send {
     fn as_any(&self) -> &dyn Any;
@@ -138,6 +174,9 @@ impl Peer {
 /// The descriptor of a stream that can be a pipe.
 #[cfg(unix)]
 fn pipe_of(stream: &dyn Any) -> Option<BorrowedFd<'_>> {
+    if let Some(PeerStream(inner)) = stream.downcast_ref() {
+        return pipe_of((**inner).as_any());
+    }
     let stdin = stream.downcast_ref::<ChildStdin>().map(AsFd::as_fd);
     let stdout = stream.downcast_ref::<io::Stdout>().map(AsFd::as_fd);
     stdin.or(stdout).or_else(|| stream.downcast_ref::<io::PipeWriter>().map(AsFd::as_fd))

@@ -23,6 +23,7 @@ use crate::error::{GatewayError, SettingsError};
 use crate::gateway::{Gateway, GatewayEnd, GatewayStop};
 use crate::line::LineReader;
 use crate::notice::ContractNews;
+use crate::output::PeerStream;
 
 /// Gateways of one session, each in front of a server of its own, behind one client.
 ///
@@ -37,7 +38,7 @@ pub struct Gateways {
 
 struct GroupMember {
     gateway: Gateway,
-    server_in: Box<dyn Write + Send>,
+    server_in: PeerStream,
     server_out: Box<dyn Read + Send>,
 }
 
@@ -83,7 +84,7 @@ impl Gateways {
         }
         self.members.push(GroupMember {
             gateway,
-            server_in: Box::new(server_in),
+            server_in: PeerStream::new(server_in),
             server_out: Box::new(server_out),
         });
         Ok(())

@@ -87,8 +87,9 @@ impl GateParts {
         let reason = (!reason.is_empty()).then(|| reason.into());
         let refused_as = Some((&code_text, reason.as_ref()));
         let waits = !lacks_approval && matches!(filed, Some(Ok(())));
-        let record = findings.record(&self.terms, call, call_id.borrowed(), || (&named).into(), refused_as);
-        let record = CallRecordRef { waits, ..record };
+        let mut record =
+            findings.record(&self.terms, call, call_id.borrowed(), || (&named).into(), refused_as);
+        record.waits = waits;
         // A refusal without a question counts among the others.
         let is_question = asks && approval_request.is_some();
         // why: a used ticket and a person's denial are recorded nowhere else.

@@ -129,7 +129,8 @@ impl Rows {
     /// Returns the row of a tool that the session's first contract or the one in force discloses.
     pub(crate) fn use_tool(&self, tool: &ToolId, contract: &SessionContract) -> Option<Arc<UsedTool>> {
         let used = self.used.find(tool.server().as_str(), tool.name().as_str());
-        if used.is_some() || !(self.opened.discloses(tool) || contract.discloses(tool)) {
+        let is_renewed = || !std::ptr::eq(&*self.opened, contract);
+        if used.is_some() || !(self.opened.discloses(tool) || (is_renewed() && contract.discloses(tool))) {
             return used;
         }
         let id = tool.detached();

@@ -37,7 +37,25 @@ pub(super) fn unchecked(sampling: Sampling) -> Vec<Row> {
     let bare = call.bare();
     let name = "refusal without its checks / SHA-256 of its record".to_owned();
     rows.push(ratio(sampling, name, &mut UncheckedCall::refused(&call), &bare));
+    rows.push(short_record(sampling));
     rows
+}
+
+/// What a record costs less if its session's members are not in it.
+fn short_record(sampling: Sampling) -> Row {
+    let call = FreeCall::new(SIZES[0]);
+    let (mut short, mut whole) = (UncheckedCall::short_record(&call), UncheckedCall::record(&call));
+    let rounds = interleave(
+        sampling,
+        &mut [&mut |times| laps(&mut short, times), &mut |times| laps(&mut whole, times)],
+    );
+    let note = format!("{:.0} / {:.0} ns", rounds.nanos(0).median, rounds.nanos(1).median);
+    Row::new(
+        "record of a free call, without what its session shares / whole",
+        rounds.ratio(0, 1),
+        Unit::Times,
+    )
+    .note(note)
 }
 
 pub(super) fn undisclosed(sampling: Sampling) -> Vec<Row> {

@@ -2,12 +2,13 @@ use std::io::{Read, Write, pipe};
 use std::sync::Arc;
 use std::thread;
 
-use crate::output::PeerOutput;
+use crate::output::{PeerOutput, PeerStream};
 
 #[test]
 fn sender_writes_its_line_while_the_pipe_has_room() {
     let ((mut reads, writes), output) = (pipe().unwrap(), PeerOutput::new());
-    output.connect(writes);
+    // A stream of streams, as a group of servers makes of a server's.
+    output.connect(PeerStream::new(PeerStream::new(writes)));
     assert!(output.send("one") && output.send("two"));
     let mut seen = [0; 8];
     reads.read_exact(&mut seen).unwrap();

@@ -17,6 +17,7 @@ use countersign_host::session::{PreparedSession, SessionEnd};
 use countersign_host::signals::AgentWatch;
 use countersign_mcp::{
     CallIdError, Gateway, GatewayEnd, GatewayError, GatewayNotice, GatewaySettings, GatewayStop, Gateways,
+    PeerStream,
 };
 use countersign_tool_gate::ToolGate;
 
@@ -32,7 +33,7 @@ use countersign_http::{McpCaller, OpenMcpGateway};
 use super::forms::ConfirmedForms;
 use super::plans::{FirstPlan, failure};
 use crate::failure::Failure;
-use crate::mcp_server::{McpServer, ServerInput, ServerOutput, ServerSource};
+use crate::mcp_server::{McpServer, ServerOutput, ServerSource};
 use crate::output::note;
 
 /// Parts that the gateways of one process share.
@@ -197,13 +198,13 @@ impl SessionGateway {
         let Self { gateways, are_several, alive, watch, at_end, .. } = self;
         let (mut connected, mut servers) = (Vec::new(), Vec::new());
         for (gateway, server) in gateways {
-            let (server_in, server_out): (ServerInput, ServerOutput) = match server {
+            let (server_in, server_out): (PeerStream, ServerOutput) = match server {
                 Some(mut server) => {
                     let pipes = server.pipes(Some(&gateway.lost_requests()))?;
                     servers.push(server);
                     pipes
                 }
-                None => (Box::new(io::sink()), Box::new(io::empty())),
+                None => (PeerStream::new(io::sink()), Box::new(io::empty())),
             };
             connected.push((gateway, server_in, server_out));
         }
