@@ -144,10 +144,11 @@ pub(crate) fn with_pool<T>(read: impl Fn(&mut BufferPool) -> T) -> T {
 }
 
 /// A value that goes back to the thread's buffers when it is dropped. Moving it moves a pointer.
+///
+/// INVARIANT: it is `None` only while it is dropped.
 #[derive(Debug)]
 pub(crate) struct PooledValue(Option<Box<ReadValue>>);
 
-/// Stands for a value that was given back.
 static NO_VALUE: ReadValue = ReadValue::new();
 
 impl PooledValue {
