@@ -31,6 +31,7 @@ token_file = "serve.tokens"
 listen = "127.0.0.1:0"
 """
 PROXY = """
+import sys
 from fastmcp.server import create_proxy
 create_proxy(sys.argv[1], name="peer").run(transport="http", port=int(sys.argv[2]), show_banner=False, log_level="ERROR")
 """
