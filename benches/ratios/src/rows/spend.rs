@@ -42,7 +42,7 @@ impl Operation for Spends<'_> {
 }
 
 /// A map of the standard library behind a lock, without purges and without checks of times. Its hash is eight bytes of the
-/// id, so that it costs nothing.
+/// id, as that of the store; it is written again here, so that the comparison uses nothing of what it is compared with.
 #[derive(Debug, Default)]
 struct PlainMap(Mutex<HashMap<SpentId, Timestamp, BuildHasherDefault<FirstBytes>>>);
 

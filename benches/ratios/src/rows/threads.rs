@@ -74,8 +74,8 @@ impl SharedFile {
         Self { end: Mutex::new(0), file, paths }
     }
 
-    /// What two records under `system` ask of the operating system, with as many hashes and nothing else: each line is
-    /// written under a lock, and the same files are looked at.
+    /// What two records under `system` ask of the operating system if each is written alone, with as many hashes: each line
+    /// is written under a lock, and the same files are looked at. The log can write two records together.
     fn write(&self, times: u32) {
         let [segment, lock] = &self.paths;
         let look = |path: &PathBuf| path.metadata().unwrap().len();
@@ -111,18 +111,18 @@ fn at_once(workers: usize, work: impl Fn(usize) + Sync) -> Duration {
     ended.zip(began).map_or(Duration::ZERO, |(ended, began)| ended - began)
 }
 
-/// How many times as many calls two threads make as one, in different sessions; and the same of the floor.
-fn gain(sampling: Sampling, gates: &[ToolGate; 2], floor: impl Fn(u32) + Sync) -> crate::Rounds {
+/// How many times as many calls two threads make as one, in different sessions; and how many times as much of other work.
+fn gain(sampling: Sampling, gates: &[ToolGate; 2], other: impl Fn(u32) + Sync) -> crate::Rounds {
     let sampling = Sampling { samples: 3, target: Duration::from_nanos(1), ..sampling };
     let of_calls = |workers, times| at_once(workers, |at| calls(&gates[at], CALLS * times));
-    let of_floor = |workers, times| at_once(workers, |_| floor(CALLS * times));
+    let of_other = |workers, times| at_once(workers, |_| other(CALLS * times));
     interleave(
         sampling,
         &mut [
             &mut |times| of_calls(1, times),
             &mut |times| of_calls(2, times) / 2,
-            &mut |times| of_floor(1, times),
-            &mut |times| of_floor(2, times) / 2,
+            &mut |times| of_other(1, times),
+            &mut |times| of_other(2, times) / 2,
         ],
     )
 }
@@ -133,8 +133,8 @@ fn log(folder: &Path) -> Arc<dyn AuditSink> {
 }
 
 pub(super) fn threads(sampling: Sampling) -> Vec<Row> {
-    let row = |name: &str, goal: f64, sink: Arc<dyn AuditSink>, floor: &(dyn Fn(u32) + Sync), what: &str| {
-        let rounds = gain(sampling, &gates(&sink), floor);
+    let row = |name: &str, goal: f64, sink: Arc<dyn AuditSink>, other: &(dyn Fn(u32) + Sync), what: &str| {
+        let rounds = gain(sampling, &gates(&sink), other);
         let one = rounds.nanos(0).median / f64::from(CALLS);
         Row::new(format!("two threads on different sessions / one, {name}"), rounds.ratio(0, 1), Unit::Times)
             .goal(Bound::AtLeast(goal))
