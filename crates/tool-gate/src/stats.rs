@@ -339,7 +339,8 @@ pub(crate) struct TimedAnswers<'s> {
 
 impl Drop for TimedAnswers<'_> {
     fn drop(&mut self) {
-        let Some(start) = self.start else { return };
+        // why: the metrics are the host's, and a second panic would end the process.
+        let Some(start) = self.start.filter(|_| !std::thread::panicking()) else { return };
         if let (Some((_, histogram)), Some(end)) = (&self.stats.timing, self.stats.read_ticks()) {
             let nanos = end.saturating_sub(start);
             for _ in 0..self.answers {
