@@ -31,6 +31,6 @@ pub use bare::Bare;
 pub use bench_world::{BenchWorld, SIZES};
 pub use core_pin::pin_to_core;
 pub use countersign_testing::structured_args;
-pub use operation::{Operation, Plain, laps};
+pub use operation::{Operation, Plain, laps, run_on};
 pub use report::{Bound, Row, Unit, print_table};
 pub use sample::{Figure, Rounds, Sampling, Stopwatch, interleave, timed};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::Stopwatch;
+use crate::{Stopwatch, timed};
 
 /// One operation that can be repeated, with the work around it that does not count.
 pub trait Operation {
@@ -31,6 +31,13 @@ pub fn laps(operation: &mut dyn Operation, times: u32) -> Duration {
         }
     }
     watch.total()
+}
+
+/// Performs an operation several times without a break, and returns the time of all of them. For an operation without work
+/// around it: consecutive ones overlap in the processor, which a reading of the clock around each prevents.
+pub fn run_on(operation: &mut dyn Operation, times: u32) -> Duration {
+    operation.prepare(times);
+    timed(times, || operation.run())
 }
 
 /// A closure as an operation, without work around it.

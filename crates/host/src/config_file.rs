@@ -312,6 +312,9 @@ impl ConfigFile {
             *path = folder.join(&*path);
         }
         config.record.keep_state_beside(&config.registry.state);
+        if let Some(signals) = &mut config.signals {
+            signals.keep_store_beside(&config.registry.state);
+        }
         Ok(config)
     }
 

@@ -3,7 +3,7 @@
 mod replay;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_audit_log::{Signal, StandingChange, StandingRecord};
@@ -60,16 +60,6 @@ impl SignalPart {
     }
 }
 
-/// Treatment of the agent's earlier record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Past {
-    /// The alarm starts with the session.
-    #[default]
-    LeftAlone,
-    /// The alarm continues from the end of the record.
-    TakenUp,
-}
-
 /// Action when an agent's acceptance rate drops.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -95,8 +85,7 @@ pub struct SignalsPlan {
     action: AlarmAction,
     asked: SignalRule,
     undisclosed: SignalRule,
-    past: Past,
-    /// Store of quarantines; without it, they are kept only in this process.
+    /// Store of quarantines and alarms. Without it, both end with this process.
     pub store: Option<PathBuf>,
 }
 
@@ -107,7 +96,6 @@ impl Default for SignalsPlan {
             action: AlarmAction::default(),
             asked: SignalRule::usual(Signal::Asked),
             undisclosed: SignalRule::usual(Signal::Undisclosed),
-            past: Past::default(),
             store: None,
         }
     }
@@ -127,7 +115,12 @@ impl SignalsPart {
         self.store.iter_mut()
     }
 
-    /// Checks the settings. With a `[signals]` table, signals continue across sessions.
+    /// Sets the store to a file beside the registry's state, unless the configuration names one.
+    pub(crate) fn keep_store_beside(&mut self, registry_state: &Path) {
+        self.store.get_or_insert_with(|| registry_state.with_file_name("signals.sqlite"));
+    }
+
+    /// Checks the settings.
     pub(crate) fn plan(&self) -> Result<SignalsPlan, HostError> {
         let usual = AlarmRule::default();
         let baseline = self.baseline.unwrap_or_else(|| usual.baseline());
@@ -139,15 +132,14 @@ impl SignalsPart {
             action: self.on_drop.action(),
             asked: self.asked.rule(Signal::Asked)?,
             undisclosed: self.undisclosed.rule(Signal::Undisclosed)?,
-            past: Past::TakenUp,
             store: self.store.clone(),
         })
     }
 }
 
 impl SignalsPlan {
-    /// Creates the counts of this process, with timed answers. The agent's alarm continues from the end of the record;
-    /// with a store, its state is kept there.
+    /// Creates the counts of this process, with timed answers. With a store, the agent's alarm continues from the end of the
+    /// record, and its state is kept there.
     pub(crate) fn stats(
         &self,
         store: Option<Arc<SqliteStore>>,
@@ -164,17 +156,12 @@ impl SignalsPlan {
             Some(store) => stats.kept_in(store),
             None => stats,
         });
-        let record = record.filter(|_| self.past == Past::TakenUp);
         let keeper = match (store, record) {
-            (_, None) => None,
-            (None, Some(record)) => {
-                replay::replay_all(&stats, agent, &record.logs())?;
-                None
-            }
             (Some(store), Some(record)) => {
                 tell_of_lift_ahead(&*store, agent, reporter)?;
                 Some(AlarmKeeper::start(Arc::clone(&stats), agent, store, record.logs())?)
             }
+            (None, _) | (_, None) => None,
         };
         Ok((stats, keeper))
     }

@@ -19,16 +19,16 @@ use countersign_host::session::{open_existing_store, open_store};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Quarantine {
     /// List the quarantined agents, with operator and reason.
-    #[command(after_help = "Examples:\n  countersign quarantine list --store signals.db")]
+    #[command(after_help = "Examples:\n  countersign quarantine list --store signals.sqlite")]
     List(List),
     /// Put an agent into quarantine.
     #[command(
-        after_help = "Examples:\n  countersign quarantine add --store signals.db --agent support-bot --by ada"
+        after_help = "Examples:\n  countersign quarantine add --store signals.sqlite --agent support-bot --by ada"
     )]
     Add(QuarantineChangeArgs),
     /// Lift an agent's quarantine. Its drop alarm starts anew.
     #[command(
-        after_help = "Examples:\n  countersign quarantine lift --store signals.db --agent support-bot --by ada"
+        after_help = "Examples:\n  countersign quarantine lift --store signals.sqlite --agent support-bot --by ada"
     )]
     Lift(QuarantineChangeArgs),
 }

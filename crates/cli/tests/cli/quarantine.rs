@@ -76,6 +76,22 @@ fn quarantines_are_added_listed_and_lifted() {
 }
 
 #[test]
+fn quarantine_outlasts_its_session_without_a_named_store() {
+    let bench = gateway();
+    signals(&bench, "on_drop = \"quarantine\"");
+    let mut client = Client::start(&bench);
+    drop_acceptance(&mut client);
+    assert_eq!(client.end().0, 0);
+    let mut next = Client::start(&bench);
+    assert_eq!(search(&mut next), "AGENT_QUARANTINED");
+    // Beside the registry's state.
+    bench.ok("quarantine lift --store signals.sqlite --agent bot --by ada");
+    assert_eq!(search(&mut next), Value::Null);
+    assert_eq!(next.end().0, 0);
+    bench.verified();
+}
+
+#[test]
 fn operator_quarantine_stops_every_running_gateway() {
     let bench = gateway();
     signals(&bench, &format!("store = \"{STORE}\""));
@@ -136,7 +152,8 @@ fn acceptance_drop_is_reported_once() {
     signals(&bench, "baseline = 0.5\ndropped = 0.1\ndecisions = 1000000");
     let mut client = Client::start(&bench);
     drop_acceptance(&mut client);
-    assert_eq!(client.end(), (0, String::new()), "another rule, which takes more");
+    let told = "alarm of agent bot replayed from all 18 entries of the record: no state in its store\n";
+    assert_eq!(client.end(), (0, told.to_owned()), "another rule, which takes more");
 }
 
 #[test]

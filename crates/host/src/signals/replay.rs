@@ -86,12 +86,6 @@ struct ReplayedRecord {
     entries: u64,
 }
 
-/// Replays the whole record into the agent's alarm, for a session without a store of its state.
-pub(super) fn replay_all(stats: &CallStats, agent: &AgentId, logs: &RecordLogs) -> Result<(), HostError> {
-    let replayed = replay_whole(stats, agent, logs, &logs.at_start()?)?;
-    Ok(stats.take_up_replay(replayed.replay)?)
-}
-
 impl AlarmKeeper {
     /// Continues the agent's alarm from its stored state and later entries. If the state does not fit, all entries are
     /// replayed, which is reported.
