@@ -61,22 +61,29 @@ pub(super) fn registry(sampling: Sampling) -> Vec<Row> {
     let few = Sampling { rounds: sampling.rounds.min(7), samples: 1, ..sampling };
     let rounds = interleave(
         few,
-        &mut [&mut |times| timed(times, || load(&bytes, now).unwrap()), &mut |times| {
-            timed(times, || {
-                black_box(reader.read(black_box(&bytes), Recipe::Jcs1).unwrap());
-                black_box(reader.read(black_box(&payload), Recipe::Jcs1).unwrap());
-                black_box(Sha256::digest(&payload));
-                key.verifying_key().verify(&payload, &signature).unwrap();
-            })
-        }],
+        &mut [
+            &mut |times| timed(times, || load(&bytes, now).unwrap()),
+            &mut |times| {
+                timed(times, || {
+                    black_box(reader.read(black_box(&bytes), Recipe::Jcs1).unwrap());
+                    black_box(reader.read(black_box(&payload), Recipe::Jcs1).unwrap());
+                    black_box(Sha256::digest(&payload));
+                    key.verifying_key().verify(&payload, &signature).unwrap();
+                })
+            },
+            &mut |times| {
+                timed(times, || serde_json::from_slice::<serde_json::Value>(black_box(&payload)).unwrap())
+            },
+        ],
     );
-    let [ours, floor] = [0, 1].map(|side| rounds.nanos(side).median / 1e6);
+    let [ours, floor, tree] = [0, 1, 2].map(|side| rounds.nanos(side).median / 1e6);
     let name = format!(
         "registry of 10,000 agents and {tools} tools, verified load / parse + hash + verify of its bytes"
     );
-    let loaded = Row::new(name, rounds.ratio(0, 1), Unit::Times)
-        .goal(Bound::AtMost(2.0))
-        .note(format!("{ours:.0} / {floor:.0} ms, {:.1} MB", bytes.len() as f64 / 1e6));
+    let loaded = Row::new(name, rounds.ratio(0, 1), Unit::Times).goal(Bound::AtMost(2.0)).note(format!(
+        "{ours:.0} / {floor:.0} ms, {:.1} MB; a tree of `serde_json` made and dropped: {tree:.0} ms",
+        bytes.len() as f64 / 1e6
+    ));
     let mut rows = vec![loaded];
     let sizes = [(10, 10), (1_000, 1_000)].map(|(agents, tools)| {
         let bytes = signed(agents, tools, now).unwrap();
