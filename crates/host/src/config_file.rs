@@ -72,6 +72,8 @@ pub struct NamedFiles {
     pub registry_state: PathBuf,
     /// Folder, key and state of the record.
     pub record: RecordPlan,
+    /// The store of quarantines and alarms, if there are `[signals]`.
+    pub signals_store: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -386,6 +388,7 @@ impl ConfigFile {
             trust_root: self.registry.trust_root.clone(),
             registry_state: self.registry.state.clone(),
             record: self.record.plan(),
+            signals_store: self.signals.as_ref().and_then(SignalsPart::store).cloned(),
         }
     }
 

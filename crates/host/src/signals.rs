@@ -115,6 +115,10 @@ impl SignalsPart {
         self.store.iter_mut()
     }
 
+    pub(crate) const fn store(&self) -> Option<&PathBuf> {
+        self.store.as_ref()
+    }
+
     /// Sets the store to a file beside the registry's state, unless the configuration names one.
     pub(crate) fn keep_store_beside(&mut self, registry_state: &Path) {
         self.store.get_or_insert_with(|| registry_state.with_file_name("signals.sqlite"));

@@ -378,6 +378,24 @@ fn doctor_of_one_configuration_starts_its_gateway() {
 }
 
 #[test]
+fn doctor_looks_at_the_store_of_quarantines() {
+    let bench = crate::mcp::gateway();
+    crate::quarantine::signals(&bench, "on_drop = \"quarantine\"");
+    let doctor = || bench.run("doctor --config gateway.toml --no-start").out;
+    let told = doctor();
+    assert!(told.contains("no store of quarantines yet: the gateway makes it"), "{told}");
+    bench.ok("store init signals.sqlite");
+    bench.ok("quarantine add --store signals.sqlite --agent bot --by ada");
+    let told = doctor();
+    assert!(told.contains("the store of quarantines opens; 1 agent in it"), "{told}");
+    bench.write("signals.sqlite", "not a database");
+    let told = doctor();
+    let mut lines = told.lines().skip_while(|line| !line.contains("STORE_CORRUPT"));
+    assert!(lines.next().is_some_and(|line| line.contains("signals.sqlite")), "{told}");
+    assert!(!lines.next().unwrap().contains("mend:"), "without it, the agent could call again: {told}");
+}
+
+#[test]
 fn doctor_changes_nothing_without_a_start() {
     let ward = Ward::new();
     let before = ward.bench.snapshot();

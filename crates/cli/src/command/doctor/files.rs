@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use countersign_approval_token::PendingApprovals as _;
+use countersign_approval_token::PendingApprovals;
 use countersign_core::Millis;
 use countersign_host::config_file::{ConfigFile, NamedFiles};
 use countersign_host::home::{UserFolder, UserProfile};
@@ -11,12 +11,14 @@ use countersign_host::session::open_existing_store;
 use countersign_keys::file::{KeyFileError, read_server_secret, read_signing_key};
 use countersign_keys::trusted::read_trusted;
 use countersign_registry::{FileHighWater, HighWaterStore as _, RegistryDraft};
+use countersign_tool_gate::Quarantines;
 
 use super::diagnosis::Diagnoses;
 use super::mend::{mode_mend, quoted};
 use super::record::check_record;
 use crate::failure::Failure;
 use crate::files::read_text_file;
+use crate::output::counted;
 use crate::time::now;
 
 /// Most bytes of a file whose mode is looked at.
@@ -68,6 +70,9 @@ pub(super) fn check_config(found: &mut Diagnoses, path: &Path, profile: InProfil
         check_key(found, &key, "hmac", read_server_secret(&key).map(drop));
         check_store(found, &tidy(&approval.store), files.record.folder.exists());
     }
+    if let Some(store) = &files.signals_store {
+        check_signals_store(found, store);
+    }
     if is_trusted {
         check_registry(found, &config, &files, profile);
     }
@@ -82,10 +87,11 @@ fn tidy(path: &Path) -> PathBuf {
 }
 
 fn tidy_files(mut files: NamedFiles) -> NamedFiles {
-    let NamedFiles { registry, trust_root, registry_state, record, .. } = &mut files;
+    let NamedFiles { registry, trust_root, registry_state, record, signals_store, .. } = &mut files;
     for path in [registry, trust_root, registry_state, &mut record.folder, &mut record.key]
         .into_iter()
         .chain(&mut record.state)
+        .chain(signals_store)
     {
         *path = tidy(path);
     }
@@ -193,6 +199,21 @@ fn signed_above(version: u64, registry: &Path, state: &Path, profile: InProfile<
     ))
 }
 
+/// Checks the store of quarantines. One that cannot be read has no remedy here: without it, the agents in it could call again.
+fn check_signals_store(found: &mut Diagnoses, path: &Path) {
+    if path.symlink_metadata().is_err() {
+        return found.ok(&path.display(), "no store of quarantines yet: the gateway makes it");
+    }
+    let opened = open_existing_store(path).map_err(Failure::from);
+    match opened.and_then(|store| Ok(Quarantines::list(&store)?)) {
+        Ok(listed) => {
+            let count = counted(listed.len() as u64, "agent");
+            found.ok(&path.display(), format!("the store of quarantines opens; {count} in it"));
+        }
+        Err(failure) => found.failure(&path.display(), &failure, mode_mend(failure.code(), path)),
+    }
+}
+
 fn check_store(found: &mut Diagnoses, path: &Path, is_used: bool) {
     let made = format!("countersign store init {}", quoted(path));
     if path.symlink_metadata().is_err() && !is_used {
@@ -208,7 +229,7 @@ fn check_store(found: &mut Diagnoses, path: &Path, is_used: bool) {
         );
     }
     let opened = open_existing_store(path).map_err(Failure::from);
-    let listed = opened.and_then(|store| Ok(store.list(now()?)?));
+    let listed = opened.and_then(|store| Ok(PendingApprovals::list(&store, now()?)?));
     match listed {
         Ok(waiting) => found.ok(&path.display(), format!("the store opens; {} wait", waiting.len())),
         Err(failure) => {
