@@ -320,7 +320,7 @@ pub fn asker_of_session(session: &SessionId) -> Digest {
 }
 
 fn asker_digest(kind: &[u8], id: &str) -> Digest {
-    Digest::framed("countersign/asker-1").field(kind).field(id.as_bytes()).finish()
+    Digest::of_fields("countersign/asker-1", [kind, id.as_bytes()])
 }
 
 /// Silence after which a session counts as ended: 15 seconds.

@@ -13,14 +13,14 @@ const MIN_ROUND: usize = 1_024;
 ///
 /// No other field counts: a token minted again, under a newer key or for another call, is the same ticket.
 pub(crate) fn spent_id(run: &RunId, token: &TokenId) -> SpentId {
-    let framed = Digest::framed("countersign/spent-1");
-    SpentId::new(framed.field(run.as_str().as_bytes()).field(token.as_str().as_bytes()).finish())
+    let fields = [run.as_str().as_bytes(), token.as_str().as_bytes()];
+    SpentId::new(Digest::of_fields("countersign/spent-1", fields))
 }
 
 /// Id of one use of a grant in the spent set.
 pub(crate) fn use_id(grant: &TokenId, number: u32) -> SpentId {
-    let framed = Digest::framed("countersign/grant-use-1");
-    SpentId::new(framed.field(grant.as_str().as_bytes()).field(&number.to_be_bytes()).finish())
+    let fields = [grant.as_str().as_bytes(), &number.to_be_bytes()];
+    SpentId::new(Digest::of_fields("countersign/grant-use-1", fields))
 }
 
 /// Proof that an approval was spent on one act. Cannot be copied.

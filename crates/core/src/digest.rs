@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem;
 use std::ops::BitOr;
 
 use sha2::{Digest as _, Sha256};
@@ -25,6 +26,9 @@ pub struct DigestError;
 #[derive(Clone, Copy)]
 pub struct Digest([u8; 32]);
 
+/// Most bytes of a label and its fields, with their lengths, that are hashed in one piece.
+const PIECE: usize = 320;
+
 impl Digest {
     /// Hashes the bytes, without a label.
     #[must_use]
@@ -37,6 +41,22 @@ impl Digest {
     #[inline]
     pub fn framed(label: &str) -> DigestBuilder {
         DigestBuilder { hash: Sha256::new() }.field(label.as_bytes())
+    }
+
+    /// The digest of [`framed`](Self::framed) with these fields. If label and fields are short, they are hashed in one piece, which is
+    /// faster than one after another.
+    #[must_use]
+    #[inline]
+    pub fn of_fields<const N: usize>(label: &str, fields: [&[u8]; N]) -> Self {
+        let mut piece = [0; PIECE];
+        let mut room = piece.as_mut_slice();
+        let fits =
+            put_field(&mut room, label.as_bytes()) && fields.iter().all(|bytes| put_field(&mut room, bytes));
+        if !fits {
+            return fields.iter().fold(Self::framed(label), |hash, bytes| hash.field(bytes)).finish();
+        }
+        let end = PIECE.saturating_sub(room.len());
+        Self::of(piece.get(..end).unwrap_or_default())
     }
 
     /// Wraps the 32 bytes of a digest that was computed elsewhere.
@@ -74,6 +94,17 @@ impl DigestBuilder {
     pub fn finish(self) -> Digest {
         Digest(self.hash.finalize().into())
     }
+}
+
+/// Writes a field behind its length, and leaves the room behind both. Returns `false` if there is too little.
+#[inline(always)]
+fn put_field(room: &mut &mut [u8], bytes: &[u8]) -> bool {
+    let Some((length, rest)) = mem::take(room).split_first_chunk_mut() else { return false };
+    let Some((place, rest)) = rest.split_at_mut_checked(bytes.len()) else { return false };
+    *length = (bytes.len() as u64).to_be_bytes();
+    place.copy_from_slice(bytes);
+    *room = rest;
+    true
 }
 
 impl PartialEq for Digest {

@@ -128,11 +128,11 @@ pub fn require_match(
 }
 
 fn digest(normalised: &[u8], session: &SessionId) -> Digest {
-    Digest::framed(LABEL).field(session.as_str().as_bytes()).field(normalised).finish()
+    Digest::of_fields(LABEL, [session.as_str().as_bytes(), normalised])
 }
 
 fn refused_digest(text: &str, session: &SessionId) -> Digest {
-    Digest::framed(REFUSED_LABEL).field(session.as_str().as_bytes()).field(text.as_bytes()).finish()
+    Digest::of_fields(REFUSED_LABEL, [session.as_str().as_bytes(), text.as_bytes()])
 }
 
 /// Wire form of a pin.

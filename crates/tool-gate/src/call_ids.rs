@@ -114,8 +114,8 @@ impl<'a> IdUse<'a> {
 
 /// Id of a call in the spent set: its id within its session.
 pub(crate) fn spent_call_id(session: &SessionId, call_id: &CallId) -> SpentId {
-    let framed = Digest::framed("countersign/call-id-spent-1");
-    SpentId::new(framed.field(session.as_str().as_bytes()).field(call_id.as_str().as_bytes()).finish())
+    let fields = [session.as_str().as_bytes(), call_id.as_str().as_bytes()];
+    SpentId::new(Digest::of_fields("countersign/call-id-spent-1", fields))
 }
 
 fn reused(reason: &'static str) -> Refusal {

@@ -166,8 +166,7 @@ pub(crate) fn probe_of_record(call: &CallRecord) -> Option<Probe> {
 
 /// Key of a call: a digest of tool and arguments.
 pub(crate) fn call_key(server: &str, tool: &str, args: Digest) -> Digest {
-    let key = Digest::framed("countersign/asked-1");
-    key.field(server.as_bytes()).field(tool.as_bytes()).field(args.as_bytes()).finish()
+    Digest::of_fields("countersign/asked-1", [server.as_bytes(), tool.as_bytes(), args.as_bytes()])
 }
 
 /// Returns `true` if the refusals of a row are conduct of the agent.

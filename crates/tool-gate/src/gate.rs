@@ -166,11 +166,8 @@ impl ToolGate {
         tool: impl FnOnce(&Canonical) -> Result<T, E>,
     ) -> Result<T, CallError<E>> {
         let number = self.parts.progress.next_call();
-        let call_id = Digest::framed("countersign/call-id-1")
-            .field(self.parts.terms.session.as_str().as_bytes())
-            .field(&number.to_be_bytes())
-            .finish()
-            .to_string();
+        let fields = [self.parts.terms.session.as_str().as_bytes(), &number.to_be_bytes()];
+        let call_id = Digest::of_fields("countersign/call-id-1", fields).to_string();
         self.call_with(&ToolCall::by_name(&call_id, name, args), tool)
     }
 

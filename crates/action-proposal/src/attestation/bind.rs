@@ -89,7 +89,7 @@ pub(super) fn check(
 }
 
 fn spent_id(key: &VerifyingKey, nonce: &str) -> SpentId {
-    SpentId::new(Digest::framed(SPENT_LABEL).field(key.as_bytes()).field(nonce.as_bytes()).finish())
+    SpentId::new(Digest::of_fields(SPENT_LABEL, [key.as_bytes(), nonce.as_bytes()]))
 }
 
 /// Compares the members that every profile compares.

@@ -177,10 +177,7 @@ impl UsesOfEntry {
     fn each(self, skew: Millis) -> impl Iterator<Item = (SpentEndorsement, Ticket)> {
         let keep_until = self.counted.expires.saturating_add(skew);
         (1..=self.counted.uses).map(move |number| {
-            let id = Digest::framed(USE_LABEL)
-                .field(self.id.as_bytes())
-                .field(&u64::from(number).to_be_bytes())
-                .finish();
+            let id = Digest::of_fields(USE_LABEL, [self.id.as_bytes(), &u64::from(number).to_be_bytes()]);
             let ticket = Ticket::new(SpentId::new(id), self.counted.issued, keep_until);
             (SpentEndorsement { id: self.id, number }, ticket)
         })
@@ -243,7 +240,7 @@ impl SpentEndorsement {
 
 fn id_of(entry: ValueRef<'_>) -> Digest {
     let text = entry.canonical_text_of(|name| name != "uses");
-    Digest::framed(ID_LABEL).field(text.as_bytes()).finish()
+    Digest::of_fields(ID_LABEL, [text.as_bytes()])
 }
 
 #[derive(Deserialize)]
