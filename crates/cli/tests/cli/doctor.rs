@@ -2,6 +2,7 @@
 
 #![cfg(unix)]
 
+use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -388,6 +389,10 @@ fn doctor_looks_at_the_store_of_quarantines() {
     bench.ok("quarantine add --store signals.sqlite --agent bot --by ada");
     let told = doctor();
     assert!(told.contains("the store of quarantines opens; 1 agent in it"), "{told}");
+    std::fs::set_permissions(bench.path("signals.sqlite"), Permissions::from_mode(0o666)).unwrap();
+    let told = doctor();
+    assert!(told.contains("STORE_TOO_OPEN") && told.contains("mend: chmod 600 "), "{told}");
+    std::fs::set_permissions(bench.path("signals.sqlite"), Permissions::from_mode(0o600)).unwrap();
     bench.write("signals.sqlite", "not a database");
     let told = doctor();
     let mut lines = told.lines().skip_while(|line| !line.contains("STORE_CORRUPT"));

@@ -13,7 +13,7 @@ pub(super) fn quoted(path: &Path) -> String {
 pub(super) fn mode_mend(code: &str, path: &Path) -> Option<String> {
     match code {
         "FILE_TOO_OPEN" => Some(format!("chmod go-w {}", quoted(path))),
-        "KEY_FILE_TOO_OPEN" => Some(format!("chmod 600 {}", quoted(path))),
+        "KEY_FILE_TOO_OPEN" | "STORE_TOO_OPEN" => Some(format!("chmod 600 {}", quoted(path))),
         "FILE_OWNER" => Some(format!("sudo chown \"$(id -u)\" {}", quoted(path))),
         _ => None,
     }
