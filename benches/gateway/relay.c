@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int record = -1;
-
 static void pass(int from, int to, int file) {
     static char bytes[1 << 16];
     ssize_t got = read(from, bytes, sizeof bytes);
@@ -21,7 +19,7 @@ static void pass(int from, int to, int file) {
 }
 
 int main(int count, char **words) {
-    int down[2], up[2];
+    int down[2], up[2], record = -1;
     if (count > 3 && !strcmp(words[1], "-s")) {
         record = open(words[2], O_CREAT | O_WRONLY | O_APPEND, 0600);
         if (record < 0) return 1;

@@ -199,7 +199,7 @@ fn signed_above(version: u64, registry: &Path, state: &Path, profile: InProfile<
     ))
 }
 
-/// Checks the store of quarantines. One that cannot be read has no remedy here: without it, the agents in it could call again.
+/// Checks the store of quarantines. A damaged one has no mend: without it, the agents in it could call again.
 fn check_signals_store(found: &mut Diagnoses, path: &Path) {
     if path.symlink_metadata().is_err() {
         return found.ok(&path.display(), "no store of quarantines yet: the gateway makes it");
