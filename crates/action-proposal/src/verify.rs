@@ -185,7 +185,7 @@ impl EvidenceContext<'_> {
     ) -> Result<VerifiedEvidence, ProposalError> {
         let resolver = self.verifier.resolver.as_deref();
         let resolver =
-            resolver.ok_or_else(|| failed(index, "ref", "must be in a folder, and there is none"))?;
+            resolver.ok_or_else(|| failed(index, "ref", "needs an evidence folder, and none is set"))?;
         let file = resolver.resolve(entry.reference(), budget).map_err(|error| unresolved(index, &error))?;
         // why: counted again, since a resolver need not use the given budget.
         let size = file.bytes().len() as u64;

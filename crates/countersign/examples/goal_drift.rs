@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     if let Some(drift) = gate.call_log().last() {
         println!(
-            "on record are the two digests, not the texts: {:?} and {:?}",
+            "the record has the two digests, not the texts: {:?} and {:?}",
             drift.ask, drift.ask_restated
         );
     }

@@ -8,7 +8,7 @@ use crate::rejection::{ApprovalDesk, ApprovalRequest, NotFiled};
 
 /// Clock, time of denials and reports of the host of a [`CallDesk`].
 pub trait DeskHost {
-    /// Returns the time; `None` if it cannot be told.
+    /// Returns the time; `None` if the clock is unavailable.
     fn now(&self) -> Option<Timestamp>;
 
     /// Returns the end of a denial of this call. By default it is the end of the session's contract.

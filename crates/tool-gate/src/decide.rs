@@ -207,7 +207,7 @@ fn check_not_lost(gate: &GateParts) -> Result<(), Refusal> {
 }
 
 fn clock_unavailable(_: ClockError) -> Refusal {
-    Refusal::new(RejectionCode::Internal, "the time cannot be told")
+    Refusal::new(RejectionCode::Internal, "clock unavailable")
 }
 
 /// Repeats steps 1 and 2 for a call that has passed both before. Under another registry, the tool's entry must be the

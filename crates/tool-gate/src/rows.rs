@@ -106,7 +106,7 @@ impl Rows {
                 "a change of the agent's standing cannot be recorded",
             )
         })?;
-        synced.map_err(|error| refused(format!("whether {who} quarantined cannot be told: {error}")))?;
+        synced.map_err(|error| refused(format!("whether {who} quarantined is unknown: {error}")))?;
         match standing {
             Standing::Free => Ok(()),
             Standing::Quarantined => Err(refused(format!("{who} quarantined"))),

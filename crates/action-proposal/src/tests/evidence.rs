@@ -47,7 +47,7 @@ fn a_file_that_cannot_be_had_fails() {
     }
     let nowhere =
         judge(&with_evidence(look(), hash_entry("a", "file://a.txt", b"one")), &built(gate(Profile::Strict)));
-    assert_eq!(outcome(nowhere), failed("/evidence/0/ref", "must be in a folder, and there is none"));
+    assert_eq!(outcome(nowhere), failed("/evidence/0/ref", "needs an evidence folder, and none is set"));
 }
 
 #[test]

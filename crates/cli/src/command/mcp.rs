@@ -111,7 +111,7 @@ gateway.toml (paths are taken from its own folder):
   # checkpoint_file = \"kept.note\"  # kept elsewhere: the log has to go on from it
   # refused_calls = { burst = 1000, per_second = 10 } # with entries of their own; others are summed
   # refused_messages = { burst = 50, per_second = 5 } # the same for messages that are no calls
-  # [record.arguments]               # values that go on record, and never off it again:
+  # [record.arguments]               # values to record; they stay in the log for ever:
   # \"desk:refund\" = [\"/amount\"]    # by tool, as JSON Pointers
   [limits]                           # optional, each of them; these are the defaults
   client_line = 4194304              # longest line of the client, in bytes

@@ -170,7 +170,7 @@ fn missing_signals_store_refuses_every_call() {
     let entries = bench.entries();
     let refused = entries.iter().find(|entry| entry["code"] == "AGENT_QUARANTINED").unwrap();
     let reason = refused["reason"].as_str().unwrap();
-    assert!(reason.starts_with("whether it is quarantined cannot be told"), "{reason}");
+    assert!(reason.starts_with("whether it is quarantined is unknown"), "{reason}");
     assert_eq!(bench.read("calls.txt").lines().count(), 1);
 }
 

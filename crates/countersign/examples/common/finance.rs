@@ -108,7 +108,7 @@ impl FinanceDesk {
             Err(no) => {
                 println!("{how}: {no}");
                 if let Some(reason) = self.gate.call_log().last().and_then(|record| record.reason.as_ref()) {
-                    println!("    on record, not told: {reason}");
+                    println!("    recorded, not shown to the agent: {reason}");
                 }
                 Some(no.code())
             }

@@ -17,8 +17,8 @@ impl Html {
         self
     }
 
-    /// Adds any text. Characters with a meaning in HTML are escaped, and invisible and bidirectional ones are
-    /// spelled out, and so are letters of another script in a Latin word.
+    /// Adds any text. Escapes characters with a meaning in HTML, invisible and bidirectional ones, and letters of another
+    /// script in a Latin word.
     pub(super) fn text(&mut self, text: &str) -> &mut Self {
         // Line breaks are shown as such.
         for (at, line) in text.split('\n').enumerate() {
@@ -30,7 +30,7 @@ impl Html {
         self
     }
 
-    /// Adds text whose invisible characters are spelled out already.
+    /// Adds text whose invisible characters are escaped already.
     pub(super) fn spelled(&mut self, text: &str) -> &mut Self {
         for c in spell_mixed(text).chars() {
             match c {

@@ -249,7 +249,7 @@ fn bindings(pending: &PendingApproval) -> Html {
     html.raw(
         "</dl><p class=\"small\">The canonical text of the arguments. Its SHA-256 is the digest above, ",
     )
-    .raw("unless invisible characters are spelled out here.</p><pre>")
+    .raw("unless invisible characters are escaped here.</p><pre>")
     .spelled(&shown_line(pending.args()))
     .raw("</pre></details>");
     html

@@ -52,7 +52,7 @@ pub(crate) fn spend(
     if proposal.is_none() && approvals.is_none() {
         return Ok((None, None));
     }
-    let read = || clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "the time cannot be told"));
+    let read = || clock.now().map_err(|_| Refusal::new(RejectionCode::Internal, "clock unavailable"));
     let now = now.map_or_else(read, Ok)?;
     let proposal = match proposal {
         None => None,

@@ -236,7 +236,7 @@ fn unreadable_store_refuses_with_a_recorded_reason() {
         store.set(trouble);
         assert_eq!(process.search(), Some(AgentQuarantined));
         let reason = process.last_decision().reason.unwrap();
-        let wanted = "whether it is quarantined cannot be told: quarantines cannot be looked up or kept";
+        let wanted = "whether it is quarantined is unknown: quarantines cannot be looked up or kept";
         assert_eq!(reason.as_str(), wanted);
         assert_eq!(start_plan(&process.gate, steps()).unwrap_err().code(), "AGENT_QUARANTINED");
         assert_eq!(process.last_decision().reason.unwrap().as_str(), wanted);
