@@ -327,10 +327,20 @@ impl<'a> TapeBuilder<'a> {
             // The comma stands between them, and no whitespace.
             member_end = name.member.start.wrapping_sub(1);
         }
-        names.sort_unstable_by(|a, b| texts.compare(a, b));
         let repeated =
             |pair: &&[MemberName]| matches!(pair, [a, b] if texts.compare(a, b) == Ordering::Equal);
-        if names.windows(2).any(|pair| repeated(&pair)) {
+        // why: the sort takes 4 ns more for two names, 3 % of the digest of a small object.
+        let has_repeated = if let [a, b] = names {
+            let order = texts.compare(a, b);
+            if order == Ordering::Greater {
+                mem::swap(a, b);
+            }
+            order == Ordering::Equal
+        } else {
+            names.sort_unstable_by(|a, b| texts.compare(a, b));
+            names.windows(2).any(|pair| repeated(&pair))
+        };
+        if has_repeated {
             names.sort_unstable_by(|a, b| texts.compare(a, b).then(a.node.cmp(&b.node)));
             let seconds = names.windows(2).filter(repeated).filter_map(|pair| Some(pair.last()?.node));
             let offset = seconds.min().map_or(0, |node| texts.offset(node));

@@ -23,6 +23,12 @@ const LARGEST_VALUE: usize = 1 << 20;
 /// Size above which stacks are not kept.
 const LARGEST_STACKS: usize = 64 << 10;
 
+/// Length of a text, in bytes, up to which no buffer grows beyond these sizes: a name takes at least five bytes and a
+/// value two, and buffers grow to twice of what they need.
+///
+/// why: adding up the sizes takes a tenth of the digest of a short text.
+pub(crate) const SHORT_TEXT: usize = 4 << 10;
+
 thread_local! {
     static POOL: RefCell<BufferPool> = const { RefCell::new(BufferPool::new()) };
 }
@@ -74,7 +80,7 @@ impl BufferPool {
         Self { values, next: 0, digested: ReadValue::new(), stacks: Stacks::new() }
     }
 
-    /// Runs a reading with the buffers of a value whose text has about that many bytes, and returns them.
+    /// Runs a reading of a text of that many bytes, and returns its buffers.
     pub(crate) fn read<E>(
         &mut self,
         bytes: usize,
@@ -82,7 +88,9 @@ impl BufferPool {
     ) -> Result<Box<ReadValue>, E> {
         let mut value = self.take(bytes);
         let done = read(&mut value, &mut self.stacks);
-        self.trim_stacks();
+        if bytes > SHORT_TEXT {
+            self.trim_stacks();
+        }
         if let Err(refused) = done {
             self.put(value);
             return Err(refused);
@@ -90,8 +98,15 @@ impl BufferPool {
         Ok(value)
     }
 
-    /// Runs a reading whose value is not kept.
-    pub(crate) fn digest<T>(&mut self, read: impl FnOnce(&mut ReadValue, &mut Stacks) -> T) -> T {
+    /// Runs a reading of a text of that many bytes, whose value is not kept.
+    pub(crate) fn digest<T>(
+        &mut self,
+        bytes: usize,
+        read: impl FnOnce(&mut ReadValue, &mut Stacks) -> T,
+    ) -> T {
+        if bytes <= SHORT_TEXT {
+            return read(&mut self.digested, &mut self.stacks);
+        }
         let done = read(&mut self.digested, &mut self.stacks);
         self.trim_stacks();
         if self.digested.footprint() > LARGEST_VALUE {
@@ -105,6 +120,12 @@ impl BufferPool {
     pub(crate) fn footprint(&self) -> usize {
         let values = self.values.iter().flatten().map(|value| value.footprint());
         values.chain([self.digested.footprint(), self.stacks.footprint()]).sum()
+    }
+
+    /// Bytes of memory of the stacks alone.
+    #[cfg(test)]
+    pub(crate) const fn stacks_footprint(&self) -> usize {
+        self.stacks.footprint()
     }
 
     fn trim_stacks(&mut self) {

@@ -27,7 +27,9 @@ pub fn read(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Canonical, 
 /// # Errors
 /// As [`read`].
 pub fn digest(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Digest, JsonError> {
-    with_pool(|pool| pool.digest(|value, stacks| digest_value(bytes, recipe, limits, value, stacks)))
+    with_pool(|pool| {
+        pool.digest(bytes.len(), |value, stacks| digest_value(bytes, recipe, limits, value, stacks))
+    })
 }
 
 impl Canonical {

@@ -1,5 +1,5 @@
 use super::{jcs, refusal};
-use crate::pool::with_pool;
+use crate::pool::{SHORT_TEXT, with_pool};
 use crate::tape::Node;
 use crate::*;
 
@@ -206,6 +206,23 @@ fn large_texts_leave_no_large_buffers() {
     assert!(digest(b"[1]", Recipe::Jcs1, &limits).is_ok());
     assert!(read(b"[1]", Recipe::Jcs1, &limits).is_ok());
     assert!((1..=64 << 10).contains(&with_pool(|pool| pool.footprint())));
+}
+
+#[test]
+fn short_texts_leave_no_large_buffers() {
+    let repeated = |part: &str| format!("[{}1]", part.repeat((SHORT_TEXT - 3) / part.len()));
+    let letters = || ('#'..='~').filter(|letter| *letter != '\\');
+    let names = letters().flat_map(|a| letters().map(move |b| format!(r#""{a}{b}":0,"#)));
+    let names: String = names.take((SHORT_TEXT - 7) / 7).collect();
+    let escapes = format!(r#""\n{}""#, "\\u0041".repeat((SHORT_TEXT - 4) / 6));
+    for text in [repeated("0,"), repeated("1e20,"), repeated("[],"), escapes, format!(r#"{{{names}"x":0}}"#)]
+    {
+        assert!((SHORT_TEXT - 7..=SHORT_TEXT).contains(&text.len()), "{}", text.len());
+        assert!(digest(text.as_bytes(), Recipe::Jcs1, &Limits::default()).is_ok(), "{text}");
+        assert!(read(text.as_bytes(), Recipe::Jcs1, &Limits::default()).is_ok());
+        assert!(with_pool(|pool| pool.stacks_footprint()) <= 64 << 10);
+        assert!(with_pool(|pool| pool.footprint()) <= 1 << 20);
+    }
 }
 
 #[test]
