@@ -1,4 +1,3 @@
-use std::iter;
 use std::ops::Range;
 
 use crate::scan::PaddedText;
@@ -56,50 +55,25 @@ impl<'a> CanonicalOutput<'a> {
         part: Range<usize>,
         members: impl Iterator<Item = MemberPlace>,
     ) {
-        let runs = runs(members);
         if self.copied <= part.start {
-            self.copy_in_order(source, part, runs);
+            // Nothing of them was copied yet.
+            let ahead = self.copied.wrapping_sub(self.text.len());
+            self.copy_to(source, part.start);
+            join_runs(self.text, members, |text, run| {
+                let (start, end) = (run.start as usize, run.end as usize);
+                text.push_str(source.piece(start.wrapping_add(ahead), end.wrapping_add(ahead)));
+            });
+            self.copied = part.end;
         } else {
-            self.move_in_order(source, part.end, runs);
+            self.copy_to(source, part.end);
+            let last = self.text.len();
+            let mut first = last;
+            join_runs(self.text, members, |text, run| {
+                first = first.min(run.start as usize);
+                text.extend_from_within(run.start as usize..run.end as usize);
+            });
+            self.text.drain(first..last);
         }
-    }
-
-    /// Copies members of which nothing was copied yet.
-    fn copy_in_order(
-        &mut self,
-        source: PaddedText<'_>,
-        part: Range<usize>,
-        runs: impl Iterator<Item = Range<usize>>,
-    ) {
-        let ahead = self.copied.wrapping_sub(self.text.len());
-        self.copy_to(source, part.start);
-        for (i, run) in runs.enumerate() {
-            if i > 0 {
-                self.text.push(',');
-            }
-            self.text.push_str(source.piece(run.start.wrapping_add(ahead), run.end.wrapping_add(ahead)));
-        }
-        self.copied = part.end;
-    }
-
-    /// Moves members that were copied at least in part. They end at `end` of the input.
-    fn move_in_order(
-        &mut self,
-        source: PaddedText<'_>,
-        end: usize,
-        runs: impl Iterator<Item = Range<usize>>,
-    ) {
-        self.copy_to(source, end);
-        let last = self.text.len();
-        let mut first = last;
-        for (i, run) in runs.enumerate() {
-            first = first.min(run.start);
-            if i > 0 {
-                self.text.push(',');
-            }
-            self.text.extend_from_within(run);
-        }
-        self.text.drain(first..last);
     }
 
     /// Ends the text. Returns `false` and leaves the buffer empty if the input is its own canonical text.
@@ -117,16 +91,24 @@ impl<'a> CanonicalOutput<'a> {
     }
 }
 
-/// Joins members that stand side by side, with the comma between them.
-fn runs(members: impl Iterator<Item = MemberPlace>) -> impl Iterator<Item = Range<usize>> {
-    let mut members = members.peekable();
-    iter::from_fn(move || {
-        let mut run = members.next()?;
-        while let Some(next) = members.next_if(|next| next.start == run.end.wrapping_add(1)) {
-            run.end = next.end;
+/// Appends members with commas between them. Those that stand side by side are appended as one.
+#[inline(always)]
+fn join_runs(
+    text: &mut String,
+    mut members: impl Iterator<Item = MemberPlace>,
+    mut append: impl FnMut(&mut String, MemberPlace),
+) {
+    let Some(mut run) = members.next() else { return };
+    for member in members {
+        if member.start == run.end.wrapping_add(1) {
+            run.end = member.end;
+        } else {
+            append(text, run);
+            text.push(',');
+            run = member;
         }
-        Some(run.start as usize..run.end as usize)
-    })
+    }
+    append(text, run);
 }
 
 /// Writes one character of a string literal.

@@ -69,6 +69,13 @@ impl Tape {
         &self.arena[start as usize..(start as usize).saturating_add(len as usize)]
     }
 
+    /// The arena, and the nodes of the value at `at`.
+    #[expect(clippy::indexing_slicing, reason = "positions on a tape come from the reader that filled it")]
+    #[inline]
+    pub(crate) fn parts(&self, at: u32) -> (&str, &[Node]) {
+        (&self.arena, &self.nodes[at as usize..self.after(at) as usize])
+    }
+
     /// Positions of an object's names, in canonical order.
     #[expect(
         clippy::indexing_slicing,

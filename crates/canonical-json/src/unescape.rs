@@ -33,18 +33,21 @@ pub(crate) fn unescape(
             b'\\' => {}
             _ => return Err(source.fault(JsonErrorKind::ControlCharacter, at, at)),
         }
+        let second = at.wrapping_add(1);
         let behind = at.wrapping_add(2);
-        let two = match source.byte(at.wrapping_add(1)) {
-            b @ (b'"' | b'\\') => {
+        let control = match source.byte(second) {
+            b'"' | b'\\' => {
                 plain = false;
-                char::from(b)
+                run = second;
+                at = source.special(behind);
+                continue;
             }
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'/' => '/',
+            b'/' => {
+                output.leave_out(source, at..second);
+                run = second;
+                at = source.special(behind);
+                continue;
+            }
             b'u' => {
                 let (c, behind) = unicode_escape(source, at)?;
                 output.replace(source, at..behind, |out| write_char(out, c));
@@ -54,14 +57,16 @@ pub(crate) fn unescape(
                 at = source.special(behind);
                 continue;
             }
-            _ => return Err(source.fault(JsonErrorKind::InvalidEscape, at, at.wrapping_add(1))),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            _ => return Err(source.fault(JsonErrorKind::InvalidEscape, at, second)),
         };
-        // The other two-character escapes are canonical as they stand.
-        if two == '/' {
-            output.replace(source, at..behind, |out| out.push('/'));
-        }
-        plain &= two >= ' ';
-        texts.push(two);
+        // Its escape of two characters is canonical.
+        plain = false;
+        texts.push(control);
         run = behind;
         at = source.special(behind);
     }

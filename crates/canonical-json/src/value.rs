@@ -2,7 +2,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::number::EXACT_INTEGERS;
+use crate::parts::Parts;
 use crate::tape::{Node, Tape, compare_utf16};
+
 use crate::write::write_value;
 
 /// Most names of an object that are compared one after another.
@@ -144,6 +146,13 @@ impl<'a> ValueRef<'a> {
     pub fn elements(self) -> Elements<'a> {
         let left = if let Node::Array { count, .. } = self.tape.node(self.at) { count } else { 0 };
         Elements { tape: self.tape, next: self.at.saturating_add(1), left }
+    }
+
+    /// The value and all that is in it, in the order of the text.
+    #[inline]
+    #[must_use]
+    pub fn parts(self) -> Parts<'a> {
+        Parts::new(self.tape, self.at)
     }
 
     /// Number of members or elements; 0 for a scalar.

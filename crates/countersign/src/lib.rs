@@ -41,8 +41,8 @@ pub mod core {
 /// The strict reader of JSON, and JSON in canonical form.
 pub mod canonical_json {
     pub use countersign_canonical_json::{
-        Canonical, DeError, Elements, JsonError, JsonErrorKind, Kind, Limits, LimitsError, Members, Reader,
-        SerializeError, ValueRef, digest, read, to_canonical,
+        Canonical, DeError, Elements, JsonError, JsonErrorKind, Kind, Limits, LimitsError, Members, Part,
+        Parts, Reader, SerializeError, TextPlace, ValueRef, digest, read, to_canonical,
     };
 }
 

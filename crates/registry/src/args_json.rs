@@ -20,7 +20,7 @@ pub(crate) enum ArgsNode<'a> {
 }
 
 /// Number, object or array of the arguments.
-pub(crate) struct Part<'a>(ValueRef<'a>);
+pub(crate) struct ArgsPart<'a>(ValueRef<'a>);
 
 impl Json for ArgsJson {
     type Node<'a> = ArgsNode<'a>;
@@ -37,24 +37,24 @@ impl Json for ArgsJson {
 }
 
 impl<'a> ArgsNode<'a> {
-    fn part(self, kind: Kind) -> Option<Part<'a>> {
+    fn part(self, kind: Kind) -> Option<ArgsPart<'a>> {
         match self {
-            ArgsNode::Value(value) if value.kind() == kind => Some(Part(value)),
+            ArgsNode::Value(value) if value.kind() == kind => Some(ArgsPart(value)),
             ArgsNode::Value(_) | ArgsNode::Name(_) => None,
         }
     }
 }
 
 impl<'a> Node<'a, ArgsJson> for ArgsNode<'a> {
-    type Object = Part<'a>;
-    type Array = Part<'a>;
-    type Number = Part<'a>;
+    type Object = ArgsPart<'a>;
+    type Array = ArgsPart<'a>;
+    type Number = ArgsPart<'a>;
 
-    fn as_object(&self) -> Option<Part<'a>> {
+    fn as_object(&self) -> Option<ArgsPart<'a>> {
         self.part(Kind::Object)
     }
 
-    fn as_array(&self) -> Option<Part<'a>> {
+    fn as_array(&self) -> Option<ArgsPart<'a>> {
         self.part(Kind::Array)
     }
 
@@ -65,7 +65,7 @@ impl<'a> Node<'a, ArgsJson> for ArgsNode<'a> {
         }
     }
 
-    fn as_number(&self) -> Option<Part<'a>> {
+    fn as_number(&self) -> Option<ArgsPart<'a>> {
         self.part(Kind::Number)
     }
 
@@ -120,7 +120,9 @@ fn equals(value: ValueRef<'_>, expected: &Value) -> bool {
     match expected {
         Value::Null => value.kind() == Kind::Null,
         Value::Bool(expected) => value.as_bool() == Some(*expected),
-        Value::Number(expected) => value.kind() == Kind::Number && cmp::equal_numbers(&Part(value), expected),
+        Value::Number(expected) => {
+            value.kind() == Kind::Number && cmp::equal_numbers(&ArgsPart(value), expected)
+        }
         Value::String(expected) => value.as_str() == Some(expected),
         Value::Array(expected) => {
             value.kind() == Kind::Array
@@ -137,7 +139,7 @@ fn equals(value: ValueRef<'_>, expected: &Value) -> bool {
     }
 }
 
-impl JsonNumber for Part<'_> {
+impl JsonNumber for ArgsPart<'_> {
     fn as_u64(&self) -> Option<u64> {
         self.0.as_u64()
     }
@@ -181,7 +183,7 @@ impl<'a> Iterator for MemberNodes<'a> {
     }
 }
 
-impl<'a> Object<'a, ArgsJson> for Part<'a> {
+impl<'a> Object<'a, ArgsJson> for ArgsPart<'a> {
     type Node = ArgsNode<'a>;
     type MemberName = &'a str;
     type MembersIter = MemberNodes<'a>;
@@ -210,7 +212,7 @@ impl<'a> Iterator for ElementNodes<'a> {
     }
 }
 
-impl<'a> Array<'a, ArgsJson> for Part<'a> {
+impl<'a> Array<'a, ArgsJson> for ArgsPart<'a> {
     type Node = ArgsNode<'a>;
     type ElementsIter = ElementNodes<'a>;
 

@@ -1,69 +1,95 @@
 use std::collections::BTreeMap;
 
+use countersign_canonical_json::{Parts, TextPlace};
+
 /// Values by name, for names that are few and known beforehand.
 ///
 /// Only these names are in the table, so a look-up of a name from untrusted arguments compares at most as many entries as
 /// they happen to collide.
 #[derive(Clone, Debug)]
 pub(crate) struct NameTable<T> {
-    entries: Vec<NamedValue<T>>,
-    /// Positions in `entries` by hash, each behind by one; zero is free. At most half of them are taken.
-    slots: Vec<u32>,
+    entries: Vec<(String, T)>,
+    /// By hash. At most half of them are taken.
+    slots: Vec<Option<Slot>>,
     shift: u32,
 }
 
-#[derive(Clone, Debug)]
-struct NamedValue<T> {
+#[derive(Clone, Copy, Debug)]
+struct Slot {
     head: NameHead,
-    name: String,
-    value: T,
+    /// Position in `entries`.
+    entry: usize,
 }
 
-/// Length of a name with its first and its last bytes: all of a name of up to sixteen bytes.
+/// The first eight bytes of a name and its length: all of a name of at most eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NameHead {
-    len: usize,
     first: u64,
-    last: u64,
+    len: usize,
 }
 
 impl<T> NameTable<T> {
     pub(crate) fn new(values: BTreeMap<String, T>) -> Self {
         let count = values.len().saturating_mul(2).next_power_of_two().max(2);
         let shift = 64_u32.saturating_sub(count.trailing_zeros());
-        let mut table = Self { entries: Vec::new(), slots: vec![0; count], shift };
-        for (name, value) in values {
-            let head = NameHead::of(name.as_bytes());
-            table.entries.push(NamedValue { head, name, value });
-            let position = u32::try_from(table.entries.len()).unwrap_or_default();
-            let mut slot = table.slot_of(head);
-            while table.slots.get(slot).is_some_and(|taken| *taken > 0) {
+        let mut table = Self { entries: Vec::new(), slots: vec![None; count], shift };
+        for (entry, (name, value)) in (0..).zip(values) {
+            let head = NameHead::of(&name);
+            let mut slot = table.slot_of(head, &name);
+            while table.slots.get(slot).is_some_and(Option::is_some) {
                 slot = table.next(slot);
             }
             if let Some(free) = table.slots.get_mut(slot) {
-                *free = position;
+                *free = Some(Slot { head, entry });
             }
+            table.entries.push((name, value));
         }
         table
     }
 
-    #[inline]
-    pub(crate) fn get(&self, name: &str) -> Option<&T> {
-        let head = NameHead::of(name.as_bytes());
-        let mut slot = self.slot_of(head);
+    /// Looks up the name at a place that `parts` gave.
+    #[inline(always)]
+    pub(crate) fn get(&self, parts: &Parts<'_>, name: TextPlace) -> Option<&T> {
+        let len = name.len();
+        if len <= 8 {
+            self.get_short(NameHead { first: parts.first_word(name), len })
+        } else {
+            self.get_long(parts.text(name))
+        }
+    }
+
+    #[inline(never)]
+    fn get_short(&self, head: NameHead) -> Option<&T> {
+        let mut slot = self.slot_of(head, "");
         loop {
-            let position = (*self.slots.get(slot)?).checked_sub(1)?;
-            let entry = self.entries.get(position as usize)?;
-            if entry.head == head && (head.len <= 16 || entry.name == name) {
-                return Some(&entry.value);
+            let taken = self.slots.get(slot)?.as_ref()?;
+            if taken.head == head {
+                return self.entries.get(taken.entry).map(|(_, value)| value);
             }
             slot = self.next(slot);
         }
     }
 
-    #[inline]
-    fn slot_of(&self, head: NameHead) -> usize {
-        let mixed = head.first ^ head.last.rotate_left(29) ^ head.len as u64;
+    #[inline(never)]
+    fn get_long(&self, name: &str) -> Option<&T> {
+        let head = NameHead::of(name);
+        let mut slot = self.slot_of(head, name);
+        loop {
+            let taken = self.slots.get(slot)?.as_ref()?;
+            let (known, value) = self.entries.get(taken.entry)?;
+            if taken.head == head && known == name {
+                return Some(value);
+            }
+            slot = self.next(slot);
+        }
+    }
+
+    /// The slot of a name's hash, which is over its head and the last eight bytes of a longer name.
+    #[inline(always)]
+    fn slot_of(&self, head: NameHead, name: &str) -> usize {
+        let last = name.as_bytes().last_chunk().filter(|_| head.len > 8).copied();
+        let last = last.map_or(0, u64::from_le_bytes);
+        let mixed = head.first ^ last.rotate_left(29) ^ head.len as u64;
         usize::try_from(mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift).unwrap_or_default()
     }
 
@@ -74,16 +100,9 @@ impl<T> NameTable<T> {
 }
 
 impl NameHead {
-    #[inline]
-    fn of(name: &[u8]) -> Self {
-        let half = |bytes: [u8; 4]| u64::from(u32::from_le_bytes(bytes));
-        let (first, last) = match (name.first_chunk(), name.last_chunk()) {
-            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-            _ => match (name.first_chunk(), name.last_chunk()) {
-                (Some(first), Some(last)) => (half(*first), half(*last)),
-                _ => (name.iter().fold(0, |word, b| word << 8 | u64::from(*b)), 0),
-            },
-        };
-        Self { len: name.len(), first, last }
+    fn of(name: &str) -> Self {
+        let places = [0, 8, 16, 24, 32, 40, 48, 56];
+        let first = name.bytes().zip(places).fold(0, |word, (b, place)| word | u64::from(b) << place);
+        Self { first, len: name.len() }
     }
 }

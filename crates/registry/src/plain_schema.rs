@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use countersign_canonical_json::{Kind, ValueRef};
+use countersign_canonical_json::{Part, Parts, ValueRef};
 use serde_json::{Map, Number, Value};
 
 use crate::name_table::NameTable;
@@ -32,21 +32,10 @@ const ANNOTATIONS: [&str; 8] =
 #[derive(Clone, Debug)]
 pub(crate) struct PlainSchema {
     types: u8,
-    allowed: Option<Vec<AllowedValue>>,
-    number: NumberRule,
-    /// Length in characters, if it is limited.
-    text: Option<RangeInclusive<usize>>,
+    number: Option<NumberRule>,
+    text: Option<TextRule>,
     array: ArrayRule,
     object: Option<Box<ObjectRule>>,
-}
-
-/// Constant of a schema.
-#[derive(Clone, Debug)]
-enum AllowedValue {
-    Null,
-    Bool(bool),
-    Number(f64),
-    Text(String),
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +44,24 @@ struct NumberRule {
     at_most: f64,
     above: f64,
     below: f64,
+    /// `None` allows any.
+    constants: Option<Vec<f64>>,
+}
+
+#[derive(Clone, Debug)]
+struct TextRule {
+    /// In characters.
+    length: RangeInclusive<usize>,
+    /// `None` allows any.
+    constants: Option<Vec<String>>,
+}
+
+/// The constants of a schema, which are scalars.
+#[derive(Debug, Default)]
+struct Constants {
+    types: u8,
+    numbers: Vec<f64>,
+    texts: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,13 +86,14 @@ struct MemberRule {
 }
 
 const NULL: u8 = 1;
-const BOOL: u8 = 2;
-const INTEGER: u8 = 4;
-const NUMBER: u8 = 8;
-const STRING: u8 = 16;
-const ARRAY: u8 = 32;
-const OBJECT: u8 = 64;
-const ANY: u8 = 127;
+const FALSE: u8 = 2;
+const TRUE: u8 = 4;
+const INTEGER: u8 = 8;
+const NUMBER: u8 = 16;
+const STRING: u8 = 32;
+const ARRAY: u8 = 64;
+const OBJECT: u8 = 128;
+const ANY: u8 = 255;
 
 const ANY_LENGTH: RangeInclusive<usize> = 0..=usize::MAX;
 
@@ -105,19 +113,16 @@ impl PlainSchema {
             Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => return None,
         };
         let mut plain = Self::of_types(ANY);
+        let mut constants = None;
+        let mut for_number = false;
         let mut for_object = false;
         for (keyword, value) in members {
             match keyword.as_str() {
                 "type" => plain.types = types(value)?,
-                "const" if plain.allowed.is_none() => plain.allowed = Some(vec![allowed_value(value)?]),
-                "enum" if plain.allowed.is_none() => {
-                    plain.allowed = Some(value.as_array()?.iter().map(allowed_value).collect::<Option<_>>()?);
-                }
-                "minimum" => plain.number.at_least = bound(value)?,
-                "maximum" => plain.number.at_most = bound(value)?,
-                "exclusiveMinimum" => plain.number.above = bound(value)?,
-                "exclusiveMaximum" => plain.number.below = bound(value)?,
+                "const" if constants.is_none() => constants = Some(Constants::of([value])?),
+                "enum" if constants.is_none() => constants = Some(Constants::of(value.as_array()?)?),
                 "items" => plain.array.items = Some(Box::new(Self::compile_part(value, false)?)),
+                "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => for_number = true,
                 "properties" | "required" | "additionalProperties" | "minProperties" | "maxProperties" => {
                     for_object = true;
                 }
@@ -127,8 +132,17 @@ impl PlainSchema {
                 _ => return None,
             }
         }
-        let text = range(members, "minLength", "maxLength")?;
-        plain.text = Some(text).filter(|text| *text != ANY_LENGTH);
+        if let Some(constants) = &constants {
+            plain.types &= constants.types;
+        }
+        let (numbers, texts) = constants.map(|constants| (constants.numbers, constants.texts)).unzip();
+        if for_number || numbers.is_some() {
+            plain.number = Some(NumberRule::compile(members, numbers)?);
+        }
+        let length = range(members, "minLength", "maxLength")?;
+        if length != ANY_LENGTH || texts.is_some() {
+            plain.text = Some(TextRule { length, constants: texts });
+        }
         plain.array.count = range(members, "minItems", "maxItems")?;
         if for_object {
             plain.object = Some(Box::new(ObjectRule::compile(members)?));
@@ -137,38 +151,35 @@ impl PlainSchema {
     }
 
     const fn of_types(types: u8) -> Self {
-        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
-        Self {
-            types,
-            allowed: None,
-            number: NumberRule { at_least: least, at_most: most, above: least, below: most },
-            text: None,
-            array: ArrayRule { count: ANY_LENGTH, items: None },
-            object: None,
-        }
+        let array = ArrayRule { count: ANY_LENGTH, items: None };
+        Self { types, number: None, text: None, array, object: None }
     }
 
     /// Returns whether a value matches.
-    #[inline(always)]
     pub(crate) fn fits(&self, value: ValueRef<'_>) -> bool {
-        let fits = match value.kind() {
-            Kind::Object | Kind::Array => self.fits_container(value),
-            Kind::String => self.allows(STRING) && self.fits_text(value),
-            Kind::Number => self.fits_number(value.as_f64().unwrap_or_default()),
-            Kind::Bool => self.allows(BOOL),
-            Kind::Null => self.allows(NULL),
-            _ => false,
-        };
-        fits && self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|one| one.is(value)))
+        self.next_fits(&mut value.parts())
     }
 
-    /// Recursion is safe: the reader limits the depth of arguments.
-    #[inline(never)]
-    fn fits_container(&self, value: ValueRef<'_>) -> bool {
-        if value.kind() == Kind::Array {
-            self.allows(ARRAY) && self.array.fits(value)
-        } else {
-            self.allows(OBJECT) && self.object.as_ref().is_none_or(|rule| rule.fits(value))
+    /// Takes the next value. Returns whether it matches.
+    #[inline(always)]
+    fn next_fits(&self, parts: &mut Parts<'_>) -> bool {
+        match parts.next() {
+            Some(Part::String(text)) => {
+                self.allows(STRING) && self.text.as_ref().is_none_or(|rule| rule.fits(parts.text(text)))
+            }
+            Some(Part::Number(value)) => {
+                (self.allows(NUMBER) || (self.allows(INTEGER) && is_whole(value)))
+                    && self.number.as_ref().is_none_or(|rule| rule.fits(value))
+            }
+            Some(Part::Bool(value)) => self.allows(if value { TRUE } else { FALSE }),
+            Some(Part::Null) => self.allows(NULL),
+            Some(Part::Object { members, contents }) => {
+                self.allows(OBJECT) && self.members_fit(members, contents, parts)
+            }
+            Some(Part::Array { elements, contents }) => {
+                self.allows(ARRAY) && self.elements_fit(elements, contents, parts)
+            }
+            _ => false,
         }
     }
 
@@ -176,40 +187,102 @@ impl PlainSchema {
         self.types & kind != 0
     }
 
-    fn fits_number(&self, value: f64) -> bool {
-        let rule = &self.number;
-        (self.allows(NUMBER) || (self.allows(INTEGER) && is_whole(value)))
-            && value >= rule.at_least
-            && value <= rule.at_most
-            && value > rule.above
-            && value < rule.below
-    }
-
-    fn fits_text(&self, value: ValueRef<'_>) -> bool {
-        let Some(length) = &self.text else { return true };
-        let text = value.as_str().unwrap_or_default();
-        // A character has one to four bytes.
-        (text.len() <= *length.end() && *length.start() <= text.len() / 4)
-            || length.contains(&text.chars().count())
-    }
-}
-
-impl AllowedValue {
-    fn is(&self, value: ValueRef<'_>) -> bool {
-        match self {
-            Self::Null => value.kind() == Kind::Null,
-            Self::Bool(allowed) => value.as_bool() == Some(*allowed),
-            #[expect(clippy::float_cmp, reason = "a constant is equal or it is not")]
-            Self::Number(allowed) => value.as_f64().is_some_and(|value| value == *allowed),
-            Self::Text(allowed) => value.as_str() == Some(allowed),
+    /// Takes the elements of an array. Recursion is safe: the reader limits the depth of arguments.
+    #[inline(never)]
+    fn elements_fit(&self, elements: usize, contents: usize, parts: &mut Parts<'_>) -> bool {
+        if !self.array.count.contains(&elements) {
+            return false;
         }
+        let Some(items) = &self.array.items else {
+            parts.leave_out(contents);
+            return true;
+        };
+        (0..elements).all(|_| items.next_fits(parts))
+    }
+
+    /// Takes the members of an object.
+    #[inline(never)]
+    fn members_fit(&self, members: usize, contents: usize, parts: &mut Parts<'_>) -> bool {
+        let Some(rule) = &self.object else {
+            parts.leave_out(contents);
+            return true;
+        };
+        let mut missing = rule.required;
+        if !rule.count.contains(&members) || members < missing {
+            return false;
+        }
+        for _ in 0..members {
+            let Some(Part::Name(name)) = parts.next() else { return false };
+            let known = rule.names.get(parts, name);
+            missing = missing.wrapping_sub(usize::from(known.is_some_and(|known| known.required)));
+            match known.and_then(|known| known.schema.as_ref()).or(rule.additional.as_ref()) {
+                Some(schema) if !schema.next_fits(parts) => return false,
+                Some(_) => {}
+                None => skip_value(parts),
+            }
+        }
+        missing == 0
     }
 }
 
-impl ArrayRule {
-    fn fits(&self, value: ValueRef<'_>) -> bool {
-        self.count.contains(&value.len())
-            && self.items.as_ref().is_none_or(|items| value.elements().all(|element| items.fits(element)))
+impl NumberRule {
+    fn compile(schema: &Map<String, Value>, constants: Option<Vec<f64>>) -> Option<Self> {
+        let bound = |keyword, default| match schema.get(keyword) {
+            None => Some(default),
+            Some(Value::Number(number)) => exact(number),
+            Some(_) => None,
+        };
+        Some(Self {
+            at_least: bound("minimum", f64::NEG_INFINITY)?,
+            at_most: bound("maximum", f64::INFINITY)?,
+            above: bound("exclusiveMinimum", f64::NEG_INFINITY)?,
+            below: bound("exclusiveMaximum", f64::INFINITY)?,
+            constants,
+        })
+    }
+
+    #[inline(never)]
+    fn fits(&self, value: f64) -> bool {
+        value >= self.at_least
+            && value <= self.at_most
+            && value > self.above
+            && value < self.below
+            && self.constants.as_ref().is_none_or(|constants| constants.contains(&value))
+    }
+}
+
+impl TextRule {
+    #[inline(never)]
+    fn fits(&self, text: &str) -> bool {
+        // A character has one to four bytes.
+        let bytes = text.len();
+        ((bytes <= *self.length.end() && *self.length.start() <= bytes / 4)
+            || self.length.contains(&text.chars().count()))
+            && self.constants.as_ref().is_none_or(|constants| constants.iter().any(|one| one == text))
+    }
+}
+
+impl Constants {
+    /// `None` for an array, an object, and a number that is not an integer.
+    fn of<'a>(values: impl IntoIterator<Item = &'a Value>) -> Option<Self> {
+        let mut constants = Self::default();
+        for value in values {
+            constants.types |= match value {
+                Value::Null => NULL,
+                Value::Bool(false) => FALSE,
+                Value::Bool(true) => TRUE,
+                Value::Number(number) if !number.is_f64() => {
+                    constants.numbers.push(exact(number)?);
+                    NUMBER | INTEGER
+                }
+                Value::String(text) => {
+                    constants.texts.push(text.clone());
+                    STRING
+                }
+                Value::Number(_) | Value::Array(_) | Value::Object(_) => return None,
+            };
+        }
+        Some(constants)
     }
 }
 
@@ -238,22 +311,11 @@ impl ObjectRule {
             additional,
         })
     }
+}
 
-    fn fits(&self, value: ValueRef<'_>) -> bool {
-        let members = value.members();
-        let mut missing = self.required;
-        if !self.count.contains(&members.len()) || members.len() < missing {
-            return false;
-        }
-        for (name, value) in members {
-            let rule = self.names.get(name);
-            missing = missing.wrapping_sub(usize::from(rule.is_some_and(|rule| rule.required)));
-            let schema = rule.and_then(|rule| rule.schema.as_ref()).or(self.additional.as_ref());
-            if schema.is_some_and(|schema| !schema.fits(value)) {
-                return false;
-            }
-        }
-        missing == 0
+fn skip_value(parts: &mut Parts<'_>) {
+    if let Some(Part::Array { contents, .. } | Part::Object { contents, .. }) = parts.next() {
+        parts.leave_out(contents);
     }
 }
 
@@ -261,7 +323,7 @@ fn types(value: &Value) -> Option<u8> {
     let one = |name: &Value| {
         Some(match name.as_str()? {
             "null" => NULL,
-            "boolean" => BOOL,
+            "boolean" => FALSE | TRUE,
             "integer" => INTEGER,
             "number" => NUMBER,
             "string" => STRING,
@@ -274,21 +336,6 @@ fn types(value: &Value) -> Option<u8> {
         return names.iter().try_fold(0, |types, name| Some(types | one(name)?));
     }
     one(value)
-}
-
-/// A scalar constant, without numbers that are not integers.
-fn allowed_value(value: &Value) -> Option<AllowedValue> {
-    Some(match value {
-        Value::Null => AllowedValue::Null,
-        Value::Bool(value) => AllowedValue::Bool(*value),
-        Value::Number(number) if !number.is_f64() => AllowedValue::Number(exact(number)?),
-        Value::String(text) => AllowedValue::Text(text.clone()),
-        Value::Number(_) | Value::Array(_) | Value::Object(_) => return None,
-    })
-}
-
-fn bound(value: &Value) -> Option<f64> {
-    if let Value::Number(number) = value { exact(number) } else { None }
 }
 
 /// A number that is exact as a double.

@@ -270,8 +270,45 @@ fn check_any_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Builds the next value of `parts`.
+fn rebuilt(parts: &mut Parts<'_>) -> serde_json::Value {
+    match parts.next() {
+        Some(Part::Null) => serde_json::Value::Null,
+        Some(Part::Bool(value)) => value.into(),
+        Some(Part::Number(value)) => value.into(),
+        Some(Part::String(text)) => parts.text(text).into(),
+        Some(Part::Array { elements, .. }) => (0..elements).map(|_| rebuilt(parts)).collect(),
+        Some(Part::Object { members, .. }) => {
+            let mut member = || {
+                let Some(Part::Name(name)) = parts.next() else { panic!("a name comes first") };
+                let text = parts.text(name);
+                let mut word = [0; 8];
+                text.bytes().zip(&mut word).for_each(|(b, place)| *place = b);
+                assert_eq!(parts.first_word(name).to_le_bytes(), word, "{text}");
+                (text.to_owned(), rebuilt(parts))
+            };
+            (0..members).map(|_| member()).collect()
+        }
+        Some(Part::Name(_)) | None => panic!("a value comes next"),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_024))]
+
+    #[test]
+    fn parts_make_up_the_value(doc in docs(), seed: u64) {
+        let read = read(doc.spelled(seed).as_bytes(), Recipe::Jcs1, &limits()).unwrap();
+        let mut parts = read.value().parts();
+        let text = rebuilt(&mut parts).to_string();
+        prop_assert!(parts.next().is_none());
+        prop_assert_eq!(super::read(text.as_bytes(), Recipe::Jcs1, &limits()).unwrap(), read.clone());
+        let mut parts = read.value().parts();
+        if let Some(Part::Array { contents, .. } | Part::Object { contents, .. }) = parts.next() {
+            parts.leave_out(contents);
+        }
+        prop_assert!(parts.next().is_none());
+    }
 
     #[test]
     fn reading_any_bytes_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
@@ -430,7 +467,10 @@ proptest! {
 
     #[test]
     fn first_of_many_repeated_names_is_reported(
-        names in proptest::collection::vec(0_u8..40, 2..200),
+        names in prop_oneof![
+            proptest::collection::vec(0_u8..40, 2..200),
+            proptest::collection::vec(0_u8..40, 2..20),
+        ],
     ) {
         let (mut text, mut seen, mut first) = (String::from("{"), std::collections::BTreeSet::new(), None);
         for name in &names {
