@@ -604,6 +604,10 @@ impl AuditSink for Log {
         self.wait(life, last)
     }
 
+    fn waits_for_disk(&self) -> bool {
+        self.options.durability != Durability::System
+    }
+
     /// The first entry after the outage counts the answer; until then the state does.
     fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
         let mut state = self.state.lock();

@@ -56,6 +56,12 @@ pub trait AuditSink: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
+    /// Returns whether a record can wait for a disk, so that a thread with other work leaves it to another one. By default it
+    /// can. A sink that wraps another one forwards it.
+    fn waits_for_disk(&self) -> bool {
+        true
+    }
+
     /// Counts an answer that was given although [`record`](Self::record) had failed, for the entry of the outage
     /// ([`GapRecord`](crate::GapRecord)). A sink that wraps another one forwards it; a sink that keeps nothing ignores
     /// it.
@@ -104,6 +110,10 @@ impl<S: AuditSink + ?Sized> AuditSink for std::sync::Arc<S> {
 
     fn flush(&self) -> Result<(), AuditError> {
         (**self).flush()
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        (**self).waits_for_disk()
     }
 
     fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {

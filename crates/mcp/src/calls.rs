@@ -3,6 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use countersign_approval_token::{DenialReason, WantedEvidence};
 use countersign_audit_log::{Direction, OutcomeKind};
 use countersign_core::{Digest, ToolId};
+use countersign_registry::ApprovalRule;
 use countersign_tool_gate::{
     AcceptedCall, ApproverAnswer, EditedCall, FiledQuestion, NotFiled, Rejection, RejectionCode, Retry,
     ToolCall,
@@ -33,24 +34,47 @@ const ATTESTATION: &str = "a person's attestation to exactly this call, and then
 /// INVARIANT: calls that could be accepted are decided in order of arrival. While one waits, only refusals overtake it.
 pub(crate) fn decide_calls(link: &Link) {
     while let Some(call) = link.calls.take() {
-        if link.refuses_by_stop(&call) {
-            continue;
+        decide_next(link, call);
+    }
+}
+
+/// Decides a call in the thread that reads from the client, unless an earlier call waits, or the decision can wait for a disk or
+/// need an approval. Returns the call then.
+///
+/// why: waking another thread can take longer than the decision. But a thread that waits reads no cancellation.
+pub(crate) fn decide_at_once(link: &Link, call: HeldCall) -> Option<HeldCall> {
+    let is_free = !link.sink.waits_for_disk() && link.unlisted.is_idle() && runs_unapproved(link, &call);
+    let Some(_turn) = is_free.then(|| link.calls.turn()).flatten() else { return Some(call) };
+    decide_next(link, call);
+    None
+}
+
+/// Returns whether the call is of a disclosed tool or read that runs without approval.
+fn runs_unapproved(link: &Link, call: &HeldCall) -> bool {
+    let (view, contract) = (link.gate.registry().view(), link.gate.contract());
+    let tool = link.tool_of(&call.name);
+    let rules = tool.as_ref().and_then(|tool| contract.disclosed(&view, tool));
+    rules.is_some_and(|rules| rules.entry().approval() == ApprovalRule::NotRequired)
+}
+
+fn decide_next(link: &Link, call: HeldCall) {
+    if link.refuses_by_stop(&call) {
+        return;
+    }
+    let waits = guarded(link, &call, || {
+        (link.before_call)();
+        look_at_session(link);
+        needs_list(link, &call)
+    });
+    match waits {
+        Some(true) => {
+            link.unlisted.push(call.weight, call);
         }
-        let waits = guarded(link, &call, || {
-            (link.before_call)();
-            look_at_session(link);
-            needs_list(link, &call)
-        });
-        match waits {
-            Some(true) => {
-                link.unlisted.push(call.weight, call);
-            }
-            Some(false) => {
-                let asked = guarded(link, &call, || decide(link, &call)).flatten();
-                hold(link, call, asked);
-            }
-            None => {}
+        Some(false) => {
+            let asked = guarded(link, &call, || decide(link, &call)).flatten();
+            hold(link, call, asked);
         }
+        None => {}
     }
 }
 

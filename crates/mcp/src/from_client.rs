@@ -4,6 +4,7 @@ use countersign_core::ToolId;
 use countersign_registry::is_read_name;
 use countersign_tool_gate::Rejection;
 
+use crate::calls::decide_at_once;
 use crate::compose::json_string;
 use crate::cut::{Edits, ValuePosition, replaced};
 use crate::era_2025::{self, ClientNotification, ClientRequest};
@@ -399,7 +400,7 @@ fn hold(link: &Link, id: &RpcId, method: &str, call: impl FnOnce(u64) -> HeldCal
         Ok(serial) => serial,
         Err(fault) => return cannot_open(link, id, method, fault),
     };
-    let call = call(serial);
+    let Some(call) = decide_at_once(link, call(serial)) else { return };
     if !link.calls.push(call.weight, call) {
         if link.is_stopped() {
             // Not through the gate: the agent did nothing wrong.

@@ -26,9 +26,9 @@ use crate::message::RpcId;
 use crate::notice::{ContractNews, GatewayNotice};
 use crate::plans::finish;
 use crate::recording::record_refusals;
-use crate::session_end::watch_session;
 use crate::settings::GatewaySettings;
 use crate::submission::LastStep;
+use crate::watching::watch_session;
 
 /// Time to wait, after a stop, for a decision in progress and for a client that reads slowly.
 const AFTER_STOP: Duration = Duration::from_millis(100);

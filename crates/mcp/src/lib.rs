@@ -70,6 +70,7 @@ mod suspended;
 mod table;
 mod tasks;
 mod waiting;
+mod watching;
 
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ struct QueueState<T> {
     dead: bool,
 }
 
-/// LentTurn of a producer that processes its own item. The consumer waits until it is dropped.
+/// Turn of a producer that processes its own item. The consumer waits until it is dropped.
 #[must_use]
 pub(crate) struct LentTurn<'a, T>(&'a Queue<T>);
 

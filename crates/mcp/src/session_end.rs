@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use countersign_audit_log::Direction;
 use countersign_core::Timestamp;
@@ -10,31 +9,11 @@ use countersign_tool_gate::ApprovalRequest;
 
 use crate::era_2025;
 use crate::fault::Fault;
-use crate::from_client::make_again;
-use crate::input_from_2025::look_at_suspended;
-use crate::input_to_2025::look_at_rounds;
 use crate::link::Link;
 use crate::notice::{AnnouncedContract, GatewayNotice, Renewal};
 
-/// Interval of the clock checks. After a suspend of the machine, expiry is noticed with at most this delay.
-const LOOK: Duration = Duration::from_secs(1);
-
 /// Code of the notice that a session was renewed.
 const RENEWED: &str = "SESSION_RENEWED";
-
-/// Checks the ends of the session and of the requests for input, and records the outcomes that wait and the sums of refusals that
-/// are due, until the gateway ends.
-pub(crate) fn watch_session(link: &Link) {
-    loop {
-        look_at_session(link);
-        look_at_rounds(link).into_iter().for_each(|round| make_again(link, round));
-        look_at_suspended(link);
-        link.record_late();
-        if link.wait_while_it_runs(LOOK) {
-            return;
-        }
-    }
-}
 
 /// Renews an expired session if the host set up renewal. Without it, or if it fails, notifies of the end once; a failed
 /// renewal is tried again at the next check.

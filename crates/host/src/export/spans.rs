@@ -98,6 +98,10 @@ impl AuditSink for CallSpans {
         self.sink.flush()
     }
 
+    fn waits_for_disk(&self) -> bool {
+        self.sink.waits_for_disk()
+    }
+
     fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
         self.sink.note_unrecorded(answer);
     }

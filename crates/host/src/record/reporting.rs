@@ -113,6 +113,10 @@ impl AuditSink for ReportingLog {
         kept
     }
 
+    fn waits_for_disk(&self) -> bool {
+        self.log.waits_for_disk()
+    }
+
     fn note_unrecorded(&self, answer: &UnrecordedAnswer<'_>) {
         let life = self.life.read().unwrap_or_else(PoisonError::into_inner);
         // An answer after the end belongs to no outage.

@@ -1,8 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
 use countersign_audit_log::Record;
 use countersign_tool_gate::RejectionCode;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::desk::{Desk, GOAL, Setup, definitions};
@@ -161,6 +164,62 @@ fn the_registry_can_be_loaded_again_before_each_call() {
         desk.refusal();
     }
     assert_eq!(count.load(Ordering::SeqCst), 3);
+}
+
+/// Opens a desk whose server has listed its tools. Returns the names of the threads that decide later calls, and the lock
+/// that they take before.
+fn deciding_threads(waits_for_disk: bool) -> (Desk, Receiver<String>, Arc<Mutex<()>>) {
+    let (sender, threads) = channel();
+    let hold = Arc::new(Mutex::new(()));
+    let held = Arc::clone(&hold);
+    let before_call = Box::new(move || {
+        sender.send(thread::current().name().unwrap_or_default().to_owned()).unwrap();
+        drop(held.lock());
+    });
+    let mut desk = Desk::with(Setup { before_call, waits_for_disk, ..Setup::default().patient() });
+    desk.call(1, "search", &json!({ "q": "x" }));
+    desk.list(&definitions());
+    desk.ran();
+    while threads.try_recv().is_ok() {}
+    (desk, threads, hold)
+}
+
+#[test]
+fn call_that_waits_for_nothing_is_decided_by_its_reader() {
+    let (mut desk, threads, _) = deciding_threads(false);
+    desk.call(2, "search", &json!({ "q": "x" }));
+    assert_eq!(desk.ran(), 2);
+    assert_eq!(threads.recv().unwrap(), "countersign-client-in");
+    desk.call(3, "refund", &json!({ "amount": 10, "ticket": 7 }));
+    assert_eq!(desk.refusal().1, "APPROVAL_REQUIRED");
+    assert_eq!(threads.recv().unwrap(), "countersign-calls");
+    desk.call(4, "delete_ticket", &json!({}));
+    assert_eq!(desk.refusal().1, "UNDISCLOSED_TOOL");
+    assert_eq!(threads.recv().unwrap(), "countersign-calls");
+}
+
+#[test]
+fn call_that_can_wait_for_a_disk_is_not_decided_by_its_reader() {
+    let (mut desk, threads, _) = deciding_threads(true);
+    desk.call(2, "search", &json!({ "q": "x" }));
+    assert_eq!(desk.ran(), 2);
+    assert_eq!(threads.recv().unwrap(), "countersign-calls");
+}
+
+#[test]
+fn call_does_not_overtake_one_that_is_being_decided() {
+    let (mut desk, threads, hold) = deciding_threads(false);
+    let held = hold.lock();
+    desk.call(2, "refund", &json!({ "amount": 10, "ticket": 7 }));
+    assert_eq!(threads.recv().unwrap(), "countersign-calls");
+    desk.call(3, "search", &json!({ "q": "x" }));
+    desk.send(r#"{"jsonrpc":"2.0","id":4,"method":"resources/list"}"#);
+    assert_eq!(desk.error(&json!(4)).1, "METHOD_NOT_ALLOWED", "the client is still read");
+    assert!(threads.try_recv().is_err(), "the second call waits");
+    drop(held);
+    assert_eq!(desk.refusal().1, "APPROVAL_REQUIRED");
+    assert_eq!(desk.ran(), 3);
+    assert_eq!(threads.recv().unwrap(), "countersign-calls");
 }
 
 #[test]

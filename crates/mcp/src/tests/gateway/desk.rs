@@ -137,7 +137,7 @@ impl Reading {
 /// A sink that is slow for outcomes, like a disk, and blocks on refused messages while a test holds the lock. It
 /// fails to record sessions and servers while the test forbids it.
 #[derive(Debug)]
-struct SlowSink(Arc<MemorySink>, Duration, Arc<AtomicBool>, Arc<Mutex<()>>);
+struct SlowSink(Arc<MemorySink>, Duration, Arc<AtomicBool>, Arc<Mutex<()>>, bool);
 
 impl AuditSink for SlowSink {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
@@ -154,6 +154,10 @@ impl AuditSink for SlowSink {
         }
         self.0.record(record)
     }
+
+    fn waits_for_disk(&self) -> bool {
+        self.4
+    }
 }
 
 /// Settings in which desks can differ.
@@ -162,6 +166,8 @@ pub(super) struct Setup {
     pub(super) before_call: Box<dyn Fn() + Send + Sync>,
     /// Time to record an outcome.
     pub(super) outcome_takes: Duration,
+    /// Whether the sink says that a record can wait for a disk.
+    pub(super) waits_for_disk: bool,
     /// While it is locked, no refused message is recorded.
     pub(super) hold: Arc<Mutex<()>>,
     pub(super) new_call_id: Option<Box<dyn Fn() -> Result<CallId, crate::CallIdError> + Send + Sync>>,
@@ -200,6 +206,7 @@ impl Default for Setup {
             settings,
             before_call: Box::new(|| {}),
             outcome_takes: Duration::ZERO,
+            waits_for_disk: true,
             hold: Arc::default(),
             new_call_id: None,
             proposals: None,
@@ -327,6 +334,7 @@ impl Desk {
             setup.outcome_takes,
             Arc::clone(&sessions_fail),
             setup.hold,
+            setup.waits_for_disk,
         ));
         let alice = Principal::new("alice").unwrap();
         let mut gate = ToolGate::builder(
