@@ -284,7 +284,7 @@ def attacks(what, client, folder):
 
 
 @contextlib.contextmanager
-def configured(era, over_http):
+def configured(era, over_http, durability):
     """A folder with the configuration for a hostile server of this era."""
     with tempfile.TemporaryDirectory() as name:
         folder, started = Path(name).resolve(), None
@@ -306,7 +306,8 @@ def configured(era, over_http):
         (folder / "serve.tokens").write_text(tokens)
         (folder / "serve.tokens").chmod(0o600)
         config = folder / "gateway.toml"
-        config.write_text(config.read_text() + f'{where}era = "{era}"\n{remote}[serve]\ntoken_file = "serve.tokens"\nlisten = "127.0.0.1:0"\n')
+        config.write_text(config.read_text().replace("[record]\n", f'[record]\ndurability = "{durability}"\n')
+                          + f'{where}era = "{era}"\n{remote}[serve]\ntoken_file = "serve.tokens"\nlisten = "127.0.0.1:0"\n')
         try:
             yield folder
         finally:
@@ -317,7 +318,9 @@ def configured(era, over_http):
 
 def one(server_era, server_http, kind, client_era):
     at = f"{'URL' if server_http else 'stdio'} server, {server_era} era; {kind.__name__.lower()} client, {client_era} era"
-    with configured(server_era, server_http) as folder:
+    # Each durability with each pair of eras and transports: the gateway decides in another thread under `system`.
+    durability = ("group", "system")[(server_era == client_era) ^ server_http ^ (kind is Http)]
+    with configured(server_era, server_http, durability) as folder:
         client = begin(kind, client_era, folder)
         try:
             # First, so that the calls that run can be counted.
