@@ -292,7 +292,7 @@ impl<'a> TapeBuilder<'a> {
             self.tape.push(Node::Name { start: text_start, len, plain: text.plain, offset: narrow(at) });
         let name = MemberName { key, node, member: MemberPlace { start, end: 0 } };
         if order.sorted && !keys_ascend(order.latest, key) {
-            order.sorted = self.ascends(source, order.outer_names, &name);
+            order.sorted = !keys_ascend(key, order.latest) && self.ascends(source, order.outer_names, &name);
         }
         order.latest = key;
         self.stacks.names.push(name);
@@ -339,10 +339,7 @@ impl<'a> TapeBuilder<'a> {
             |pair: &&[MemberName]| matches!(pair, [a, b] if texts.compare(a, b) == Ordering::Equal);
         // why: the sort of the standard library takes longer for the few names of most objects.
         let has_repeated = if names.len() <= FEW_NAMES && keys & NOT_ASCII == 0 {
-            insertion_sort(names, |a, b| {
-                let by_key = a.key.cmp(&b.key);
-                if by_key == Ordering::Equal { texts.compare_whole(a.node, b.node) } else { by_key }
-            })
+            insertion_sort(names, |a, b| a.key.cmp(&b.key).then_with(|| texts.compare_whole(a.node, b.node)))
         } else {
             names.sort_unstable_by(|a, b| texts.compare(a, b));
             names.windows(2).any(|pair| repeated(&pair))

@@ -98,21 +98,19 @@ impl BufferPool {
         Ok(value)
     }
 
-    /// Runs a reading of a text of that many bytes, whose value is not kept.
-    pub(crate) fn digest<T>(
-        &mut self,
-        bytes: usize,
-        read: impl FnOnce(&mut ReadValue, &mut Stacks) -> T,
-    ) -> T {
-        if bytes <= SHORT_TEXT {
-            return read(&mut self.digested, &mut self.stacks);
+    /// The buffers for a value that is not kept, and the stacks.
+    pub(crate) const fn digested(&mut self) -> (&mut ReadValue, &mut Stacks) {
+        (&mut self.digested, &mut self.stacks)
+    }
+
+    /// Frees buffers that have grown too large. Takes the number of bytes of the text that was read.
+    pub(crate) fn trim(&mut self, bytes: usize) {
+        if bytes > SHORT_TEXT {
+            self.trim_stacks();
+            if self.digested.footprint() > LARGEST_VALUE {
+                self.digested = ReadValue::new();
+            }
         }
-        let done = read(&mut self.digested, &mut self.stacks);
-        self.trim_stacks();
-        if self.digested.footprint() > LARGEST_VALUE {
-            self.digested = ReadValue::new();
-        }
-        done
     }
 
     /// Bytes of memory that the thread keeps.

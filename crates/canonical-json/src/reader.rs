@@ -28,7 +28,10 @@ pub fn read(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Canonical, 
 /// As [`read`].
 pub fn digest(bytes: &[u8], recipe: Recipe, limits: &Limits) -> Result<Digest, JsonError> {
     with_pool(|pool| {
-        pool.digest(bytes.len(), |value, stacks| digest_value(bytes, recipe, limits, value, stacks))
+        let (value, stacks) = pool.digested();
+        let digest = digest_value(bytes, recipe, limits, value, stacks);
+        pool.trim(bytes.len());
+        digest
     })
 }
 

@@ -90,7 +90,8 @@ impl<T> NameTable<T> {
         let last = name.as_bytes().last_chunk().filter(|_| head.len > 8).copied();
         let last = last.map_or(0, u64::from_le_bytes);
         let mixed = head.first ^ last.rotate_left(29) ^ head.len as u64;
-        usize::try_from(mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift).unwrap_or_default()
+        usize::try_from(mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_shr(self.shift))
+            .unwrap_or_default()
     }
 
     #[inline]
