@@ -604,6 +604,7 @@ impl AuditSink for Log {
         self.wait(life, last)
     }
 
+    /// Under [`Durability::System`] only a new segment is synced.
     fn waits_for_disk(&self) -> bool {
         self.options.durability != Durability::System
     }

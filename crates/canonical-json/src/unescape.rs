@@ -33,46 +33,50 @@ pub(crate) fn unescape(
             b'\\' => {}
             _ => return Err(source.fault(JsonErrorKind::ControlCharacter, at, at)),
         }
-        let second = at.wrapping_add(1);
-        let behind = at.wrapping_add(2);
-        let control = match source.byte(second) {
+        let (second, third) = (at.wrapping_add(1), at.wrapping_add(2));
+        let (next, behind) = match source.byte(second) {
             b'"' | b'\\' => {
                 plain = false;
-                run = second;
-                at = source.special(behind);
-                continue;
+                (second, third)
             }
             b'/' => {
                 output.leave_out(source, at..second);
-                run = second;
-                at = source.special(behind);
-                continue;
+                (second, third)
             }
             b'u' => {
                 let (c, behind) = unicode_escape(source, at)?;
                 output.replace(source, at..behind, |out| write_char(out, c));
                 plain &= c >= ' ' && c != '"' && c != '\\';
                 texts.push(c);
-                run = behind;
-                at = source.special(behind);
-                continue;
+                (behind, behind)
             }
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            _ => return Err(source.fault(JsonErrorKind::InvalidEscape, at, second)),
+            letter => {
+                let Some(control) = control_character(letter) else {
+                    return Err(source.fault(JsonErrorKind::InvalidEscape, at, second));
+                };
+                plain = false;
+                texts.push(control);
+                (third, third)
+            }
         };
-        // Its escape of two characters is canonical.
-        plain = false;
-        texts.push(control);
-        run = behind;
+        run = next;
         at = source.special(behind);
     }
     let arena_start = source.padded_len().saturating_add(first);
     let len = texts.len().wrapping_sub(first);
     Ok(Unescaped { start: arena_start, len, plain, behind: at.wrapping_add(1) })
+}
+
+/// The control character whose canonical escape is a backslash and this letter.
+const fn control_character(letter: u8) -> Option<char> {
+    Some(match letter {
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        _ => return None,
+    })
 }
 
 /// Reads a `\u` escape, and the second escape of a surrogate pair. Returns the character and the position behind it.

@@ -38,8 +38,8 @@ pub(crate) fn decide_calls(link: &Link) {
     }
 }
 
-/// Decides a call in the thread that reads from the client, unless an earlier call waits, or the decision can wait for a disk or
-/// need an approval. Returns the call then.
+/// Decides a call in the thread that reads from the client. Returns the call if an earlier one waits, if the decision can wait for
+/// a disk, or if the tool can need an approval.
 ///
 /// why: waking another thread can take longer than the decision. But a thread that waits reads no cancellation.
 pub(crate) fn decide_at_once(link: &Link, call: HeldCall) -> Option<HeldCall> {
