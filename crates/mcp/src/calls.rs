@@ -38,12 +38,16 @@ pub(crate) fn decide_calls(link: &Link) {
     }
 }
 
-/// Decides a call in the thread that reads from the client. Returns the call if an earlier one waits, if the decision can wait for
-/// a disk, or if the tool can need an approval.
+/// Decides a call in the thread that reads from the client. Returns the call if that thread could wait: for an earlier call, for a
+/// disk, for an approval, or for a peer that does not read.
 ///
 /// why: waking another thread can take longer than the decision. But a thread that waits reads no cancellation.
 pub(crate) fn decide_at_once(link: &Link, call: HeldCall) -> Option<HeldCall> {
-    let is_free = !link.sink.waits_for_disk() && link.unlisted.is_idle() && runs_unapproved(link, &call);
+    let is_free = !link.sink.waits_for_disk()
+        && link.unlisted.is_idle()
+        && link.to_server.is_empty()
+        && link.to_client.is_empty()
+        && runs_unapproved(link, &call);
     let Some(_turn) = is_free.then(|| link.calls.turn()).flatten() else { return Some(call) };
     decide_next(link, call);
     None

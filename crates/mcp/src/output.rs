@@ -109,6 +109,11 @@ impl PeerOutput {
         self.lines.push(line.len(), line)
     }
 
+    /// Returns whether no line waits. [`send`](Self::send) does not wait for room then.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
     /// Sends one line without waiting for room, unless `most` lines wait already. Returns whether it was taken. The
     /// caller must ensure that such lines are few and small.
     pub(crate) fn offer(&self, line: impl Into<Vec<u8>>, most: usize) -> bool {

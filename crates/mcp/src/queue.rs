@@ -124,6 +124,11 @@ impl<T> Queue<T> {
         Some(item)
     }
 
+    /// Returns whether no item waits, so that the next one is added at once.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.lock().items.is_empty()
+    }
+
     /// Returns whether all items were taken and processed.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.state.lock();

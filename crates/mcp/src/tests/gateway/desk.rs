@@ -428,17 +428,21 @@ impl Desk {
     /// Initializes the session between client and server.
     fn shake_hands(&mut self) {
         self.send(&initialize_with("hello", &self.capabilities.clone()));
-        let asked = match &mut self.server_later {
-            Some(stream) => first_line(stream),
-            None => self.server_line(),
-        };
-        let asked: Value = serde_json::from_str(&asked).unwrap();
+        let asked = self.server_reads();
         self.answer(&asked["id"], &initialized());
         let answer = match &mut self.client_later {
             Some(stream) => first_line(stream),
             None => self.client_line(),
         };
         assert!(answer.contains("\"hello\""), "{answer}");
+    }
+
+    /// Reads the next line as the server, even if it otherwise waits.
+    pub(super) fn server_reads(&mut self) -> Value {
+        match &mut self.server_later {
+            Some(stream) => serde_json::from_str(&first_line(stream)).unwrap(),
+            None => self.server_got(),
+        }
     }
 
     /// Writes a line as the client.

@@ -256,6 +256,38 @@ fn server_that_never_reads_is_still_read_from() {
 }
 
 #[test]
+fn client_of_a_server_that_never_reads_is_still_read_from() {
+    let limits = |limits: crate::GatewayLimits| limits.outstanding(600).unwrap();
+    let setup = Setup { waits_for_disk: false, ..Setup::default().patient().limits(limits) };
+    let mut desk = Desk::with_server_that_waits(setup);
+    desk.call(1, "search", &json!({ "q": "x" }));
+    let asked = desk.server_reads();
+    assert_eq!(asked["method"], "tools/list", "{asked}");
+    desk.answer(&asked["id"], &json!({ "tools": definitions() }));
+    let call = desk.server_reads();
+    desk.answer(&call["id"], &json!({ "content": [] }));
+    assert_eq!(desk.client_got()["id"], 1);
+    // Far more than the pipe to the server and the lines that wait for it take.
+    let mut client = desk.take_client();
+    let writing = thread::spawn(move || {
+        for id in 2..=1_000 {
+            let params = json!({ "name": "search", "arguments": { "q": "x".repeat(1_000) } });
+            writeln!(
+                client,
+                "{}",
+                json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+            )
+            .unwrap();
+        }
+        client
+    });
+    for id in 602..=1_000 {
+        assert_eq!(desk.error(&json!(id)).1, "TOO_MANY_REQUESTS");
+    }
+    drop(writing.join().unwrap());
+}
+
+#[test]
 fn flooding_peers_do_not_block_each_other() {
     let mut desk = Desk::open();
     let mut server = desk.take_server();
