@@ -2,8 +2,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use countersign_approval_token::{DenialReason, WantedEvidence};
 use countersign_audit_log::{Direction, OutcomeKind};
-use countersign_core::{Digest, ToolId};
-use countersign_registry::ApprovalRule;
+use countersign_core::{Digest, ImpactClass, ToolId};
+use countersign_registry::{ApprovalRule, ToolRules};
 use countersign_tool_gate::{
     AcceptedCall, ApproverAnswer, EditedCall, FiledQuestion, NotFiled, Rejection, RejectionCode, Retry,
     ToolCall,
@@ -39,7 +39,7 @@ pub(crate) fn decide_calls(link: &Link) {
 }
 
 /// Decides a call in the thread that reads from the client. Returns the call if that thread could wait: for an earlier call, for a
-/// disk, for an approval, or for a peer that does not read.
+/// disk, for evidence or an approval, or for a peer that does not read.
 ///
 /// why: waking another thread can take longer than the decision. But a thread that waits reads no cancellation.
 pub(crate) fn decide_at_once(link: &Link, call: HeldCall) -> Option<HeldCall> {
@@ -47,18 +47,22 @@ pub(crate) fn decide_at_once(link: &Link, call: HeldCall) -> Option<HeldCall> {
         && link.unlisted.is_idle()
         && link.to_server.is_empty()
         && link.to_client.is_empty()
-        && runs_unapproved(link, &call);
+        && is_plain_read(link, &call);
     let Some(_turn) = is_free.then(|| link.calls.turn()).flatten() else { return Some(call) };
     decide_next(link, call);
     None
 }
 
-/// Returns whether the call is of a disclosed tool or read that runs without approval.
-fn runs_unapproved(link: &Link, call: &HeldCall) -> bool {
+/// Returns whether the call is of a disclosed tool that only reads, runs without approval, and came without evidence, which can
+/// take long to verify.
+fn is_plain_read(link: &Link, call: &HeldCall) -> bool {
     let (view, contract) = (link.gate.registry().view(), link.gate.contract());
     let tool = link.tool_of(&call.name);
     let rules = tool.as_ref().and_then(|tool| contract.disclosed(&view, tool));
-    rules.is_some_and(|rules| rules.entry().approval() == ApprovalRule::NotRequired)
+    !call.brings_proposal()
+        && rules.map(ToolRules::entry).is_some_and(|entry| {
+            entry.impact() == ImpactClass::Read && entry.approval() == ApprovalRule::NotRequired
+        })
 }
 
 fn decide_next(link: &Link, call: HeldCall) {
