@@ -88,9 +88,7 @@ impl BufferPool {
     ) -> Result<Box<ReadValue>, E> {
         let mut value = self.take(bytes);
         let done = read(&mut value, &mut self.stacks);
-        if bytes > SHORT_TEXT {
-            self.trim_stacks();
-        }
+        self.trim(bytes);
         if let Err(refused) = done {
             self.put(value);
             return Err(refused);
@@ -106,7 +104,9 @@ impl BufferPool {
     /// Frees buffers that have grown too large. Takes the number of bytes of the text that was read.
     pub(crate) fn trim(&mut self, bytes: usize) {
         if bytes > SHORT_TEXT {
-            self.trim_stacks();
+            if self.stacks.footprint() > LARGEST_STACKS {
+                self.stacks = Stacks::new();
+            }
             if self.digested.footprint() > LARGEST_VALUE {
                 self.digested = ReadValue::new();
             }
@@ -124,12 +124,6 @@ impl BufferPool {
     #[cfg(test)]
     pub(crate) const fn stacks_footprint(&self) -> usize {
         self.stacks.footprint()
-    }
-
-    fn trim_stacks(&mut self) {
-        if self.stacks.footprint() > LARGEST_STACKS {
-            self.stacks = Stacks::new();
-        }
     }
 
     /// Takes buffers that are not far too large for a text of that many bytes. A value can be kept for long, and keeps

@@ -68,17 +68,13 @@ impl<'a> PaddedText<'a> {
         let window: &[u8; 12] = self.padded.as_bytes().get(at..)?.first_chunk()?;
         let [_, a, b, c, d, e, f, g, h, ..] = *window;
         let word = [a, b, c, d, e, f, g, h];
-        let special = special_bits(word);
-        let len = first_byte(special);
+        let len = first_byte(special_bits(word));
         let [quote, colon, value] = [len.wrapping_add(1), len.wrapping_add(2), len.wrapping_add(3)];
         let ends = window.get(quote) == Some(&b'"') && window.get(colon) == Some(&b':');
         if !ends || window.get(value).is_none_or(|b| *b <= b' ') {
             return None;
         }
-        // The bits of the bytes before the quotation mark; all without one.
-        let own = (special & special.wrapping_neg()).wrapping_shr(7).wrapping_sub(1);
-        let key = (u64::from_le_bytes(word) & own).swap_bytes();
-        Some(ShortName { len, key, value: at.wrapping_add(value) })
+        Some(ShortName { len, key: name_key(word, len), value: at.wrapping_add(value) })
     }
 
     /// The error for the byte at a position, or for the end of the input.

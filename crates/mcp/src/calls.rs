@@ -65,6 +65,7 @@ fn is_plain_read(link: &Link, call: &HeldCall) -> bool {
         })
 }
 
+/// Decides a call, or hands it to [`decide_unlisted`].
 fn decide_next(link: &Link, call: HeldCall) {
     if link.refuses_by_stop(&call) {
         return;

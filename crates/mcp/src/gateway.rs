@@ -18,17 +18,22 @@ use crate::end_progress::EndedBy;
 use crate::error::{CallIdError, GatewayError};
 use crate::fault::Fault;
 use crate::forms::ClientForms;
-use crate::from_client::read_client;
+use crate::from_client::{make_again, read_client};
 use crate::from_server::{lost, read_server};
+use crate::input_from_2025::look_at_suspended;
+use crate::input_to_2025::look_at_rounds;
 use crate::line::{LineReader, PeerLines};
 use crate::link::{Link, LinkParts, NewCallId};
 use crate::message::RpcId;
 use crate::notice::{ContractNews, GatewayNotice};
 use crate::plans::finish;
 use crate::recording::record_refusals;
+use crate::session_end::look_at_session;
 use crate::settings::GatewaySettings;
 use crate::submission::LastStep;
-use crate::watching::watch_session;
+
+/// Interval of the clock checks. After a suspend of the machine, expiry is noticed with at most this delay.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Time to wait, after a stop, for a decision in progress and for a client that reads slowly.
 const AFTER_STOP: Duration = Duration::from_millis(100);
@@ -365,6 +370,20 @@ fn start_all(
     start(link, "record", record_refusals, |_| {})?;
     start(link, "server-out", move |link| read_server(link, server_out), Link::server_ended)?;
     start(link, "client-in", move |link| read_client(link, client_in), Link::client_ended)
+}
+
+/// Checks the ends of the session and of the requests for input, and records the outcomes that wait and the sums of refusals that
+/// are due, until the gateway ends.
+fn watch_session(link: &Link) {
+    loop {
+        look_at_session(link);
+        look_at_rounds(link).into_iter().for_each(|round| make_again(link, round));
+        look_at_suspended(link);
+        link.record_late();
+        if link.wait_while_it_runs(LOOK) {
+            return;
+        }
+    }
 }
 
 /// Starts a thread that runs `work` and then `after`, even if `work` panics: `after` notifies the other threads.

@@ -70,7 +70,6 @@ mod suspended;
 mod table;
 mod tasks;
 mod waiting;
-mod watching;
 
 #[cfg(test)]
 mod tests;

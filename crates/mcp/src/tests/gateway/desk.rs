@@ -137,26 +137,34 @@ impl Reading {
 /// A sink that is slow for outcomes, like a disk, and blocks on refused messages while a test holds the lock. It
 /// fails to record sessions and servers while the test forbids it.
 #[derive(Debug)]
-struct SlowSink(Arc<MemorySink>, Duration, Arc<AtomicBool>, Arc<Mutex<()>>, bool);
+struct SlowSink {
+    kept: Arc<MemorySink>,
+    outcome_takes: Duration,
+    sessions_fail: Arc<AtomicBool>,
+    hold: Arc<Mutex<()>>,
+    waits_for_disk: bool,
+}
 
 impl AuditSink for SlowSink {
     fn record(&self, record: &Record) -> Result<u64, AuditError> {
         if matches!(record, Record::Outcome(_)) {
-            thread::sleep(self.1);
+            thread::sleep(self.outcome_takes);
         }
-        if matches!(record, Record::Session(_) | Record::Server(_)) && self.2.load(Ordering::SeqCst) {
+        if matches!(record, Record::Session(_) | Record::Server(_))
+            && self.sessions_fail.load(Ordering::SeqCst)
+        {
             return Err(AuditError::Poisoned);
         }
         let is_unread = |call: &CallRecord| call.tool.name.as_str() == "?";
         if matches!(record, Record::Gateway(_)) || matches!(record, Record::Decision(call) if is_unread(call))
         {
-            drop(self.3.lock());
+            drop(self.hold.lock());
         }
-        self.0.record(record)
+        self.kept.record(record)
     }
 
     fn waits_for_disk(&self) -> bool {
-        self.4
+        self.waits_for_disk
     }
 }
 
@@ -329,13 +337,13 @@ impl Desk {
             request = request.ttl(ttl);
         }
         let contract = registry.negotiate(&request, time(NOW)).unwrap();
-        let audit: Arc<dyn AuditSink> = Arc::new(SlowSink(
-            Arc::clone(&world.sink),
-            setup.outcome_takes,
-            Arc::clone(&sessions_fail),
-            setup.hold,
-            setup.waits_for_disk,
-        ));
+        let audit: Arc<dyn AuditSink> = Arc::new(SlowSink {
+            kept: Arc::clone(&world.sink),
+            outcome_takes: setup.outcome_takes,
+            sessions_fail: Arc::clone(&sessions_fail),
+            hold: setup.hold,
+            waits_for_disk: setup.waits_for_disk,
+        });
         let alice = Principal::new("alice").unwrap();
         let mut gate = ToolGate::builder(
             Arc::clone(&registry),
