@@ -19,8 +19,10 @@ use std::process::{Command, ExitCode};
 
 use crate::house::HouseError;
 
-const USAGE: &str = "usage: xtask measure|codes|api|vectors|counts [FOLDER] [--check]\n       \
-    xtask ratios [--json] [--only GROUP] [--rounds N] [--sweep] | ratios --peers | ratios --gateway | ratios --http\n\n\
+const USAGE: &str = "usage: xtask measure|codes [FOLDER] [--check]\n       \
+    xtask api|vectors|counts [--check]\n       \
+    xtask ratios [--json] [--only GROUP] [--rounds N] [--sweep]\n       \
+    xtask ratios --peers|--gateway|--http|--serve\n\n\
     measure  Prints figures of the workspace in FOLDER (default: this one).\n         \
              --check exits with 1 if a figure is above its limit.\n\
     codes    Writes the list of all codes into docs/codes.md.\n         \
@@ -33,7 +35,7 @@ const USAGE: &str = "usage: xtask measure|codes|api|vectors|counts [FOLDER] [--c
              --check writes nothing, and exits with 1 if one grew by more than 5 %.\n    \
     ratios   Measures every row of the goal table beside its floor. Exits with 1 if a goal is missed.\n         \
              --peers asks public crates the same question. --gateway measures the gateway beside a relay,\n             \
-             --http over HTTP beside a reverse proxy.\n";
+             --http over HTTP beside a reverse proxy. --serve measures POST /v1/check beside a constant answer.\n";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -46,10 +48,11 @@ fn main() -> ExitCode {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let (mut folder, mut check) = (here, false);
     let task = given.next();
+    let takes_folder = matches!(task, Some("measure" | "codes"));
     for argument in given {
         match argument {
             "--check" => check = true,
-            flag if flag.starts_with('-') => return fail(USAGE),
+            flag if flag.starts_with('-') || !takes_folder => return fail(USAGE),
             named => folder = Path::new(named).to_path_buf(),
         }
     }

@@ -83,8 +83,10 @@ fn target() -> PathBuf {
 
 fn status(mut command: Command) -> ExitCode {
     match command.status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+        // A program that a signal ended has no code.
+        Ok(status) => {
+            status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+        }
         Err(error) => fail(&format!("xtask: {}: {error}\n", command.get_program().to_string_lossy())),
     }
 }

@@ -161,6 +161,14 @@ fn biscuit() -> impl FnMut() -> bool {
 }
 
 fn main() -> ExitCode {
+    let json = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
+        [] => false,
+        [flag] if flag == "--json" => true,
+        _ => {
+            eprintln!("usage: ratios --peers [--json]");
+            return ExitCode::from(2);
+        }
+    };
     let core = pin_to_core(0);
     let mut peers: Vec<(&str, f64, f64, Box<dyn FnMut() -> bool>)> = vec![
         ("jsonwebtoken HS256 decode", 1.3, 2.0, Box::new(web_token())),
@@ -202,7 +210,7 @@ fn main() -> ExitCode {
                 .note(format!("{:.0} / {peer:.0} ns", own.median))
         })
         .collect();
-    if std::env::args().any(|argument| argument == "--json") {
+    if json {
         let report = serde_json::json!({ "pinned": core, "rows": rows });
         println!("{}", serde_json::to_string_pretty(&report).unwrap());
     } else {

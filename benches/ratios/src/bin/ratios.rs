@@ -13,36 +13,80 @@ use std::process::{Command, ExitCode};
 use countersign_ratios::rows::{GROUPS, sweep};
 use countersign_ratios::{Row, Sampling, pin_to_core, print_table};
 
+/// Most rounds of a comparison.
+const MOST_ROUNDS: usize = 1_000;
+
+/// The group whose rows come from the program that counts allocations.
+const MEMORY: &str = "memory";
+
+/// What the command line asks for.
+#[derive(Default)]
+struct Options {
+    json: bool,
+    sweep: bool,
+    only: Option<String>,
+    sampling: Sampling,
+}
+
+impl Options {
+    /// Reads the arguments. The error says what is wrong with one of them.
+    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self::default();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--json" => options.json = true,
+                "--sweep" => options.sweep = true,
+                "--only" => {
+                    let word = arguments.next().ok_or("--only needs a group")?;
+                    let mut groups = GROUPS.iter().map(|(group, _)| *group).chain([MEMORY]);
+                    if !groups.any(|group| group.contains(&word)) {
+                        return Err(format!("no group has `{word}` in its name"));
+                    }
+                    options.only = Some(word);
+                }
+                "--rounds" => {
+                    let rounds = arguments.next().and_then(|rounds| rounds.parse().ok());
+                    let fits = rounds.filter(|rounds| (1..=MOST_ROUNDS).contains(rounds));
+                    options.sampling.rounds = fits.ok_or(format!("--rounds needs 1 to {MOST_ROUNDS}"))?;
+                }
+                unknown => return Err(format!("unknown argument `{unknown}`")),
+            }
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, group: &str) -> bool {
+        !self.sweep && self.only.as_ref().is_none_or(|word| group.contains(word.as_str()))
+    }
+}
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let value = |flag: &str| {
-        let at = arguments.iter().position(|argument| argument == flag)?;
-        arguments.get(at.checked_add(1)?)
+    let options = match Options::read(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(problem) => {
+            eprintln!("ratios: {problem}");
+            return ExitCode::from(2);
+        }
     };
-    let only = value("--only");
-    let is_wanted = |group: &str| only.is_none_or(|word| group.contains(word.as_str()));
-    let default = Sampling::default();
-    let rounds = value("--rounds").map_or(default.rounds, |rounds| rounds.parse().unwrap());
-    let sampling = Sampling { rounds, ..default };
     let core = pin_to_core(0);
     if !core {
         eprintln!("the process cannot be kept on one core here");
     }
     let mut rows: Vec<Row> = Vec::new();
-    if has("--sweep") {
-        rows.extend(sweep(sampling));
+    if options.sweep {
+        rows.extend(sweep(options.sampling));
     }
-    for (group, measure) in GROUPS.iter().filter(|_| !has("--sweep")) {
-        if is_wanted(group) {
-            rows.extend(measure(sampling));
+    for (group, measure) in GROUPS {
+        if options.wants(group) {
+            rows.extend(measure(options.sampling));
         }
-        if *group == "undisclosed" && is_wanted("memory") {
+        if group == "undisclosed" && options.wants(MEMORY) {
             rows.extend(memory());
         }
     }
-    if has("--json") {
-        let report = serde_json::json!({ "pinned": core, "rounds": sampling.rounds, "rows": rows });
+    let rounds = options.sampling.rounds;
+    if options.json {
+        let report = serde_json::json!({ "pinned": core, "rounds": rounds, "rows": rows });
         println!("{}", serde_json::to_string_pretty(&report).unwrap());
     } else {
         println!(
