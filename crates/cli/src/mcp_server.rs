@@ -141,7 +141,7 @@ impl McpServer {
             #[cfg(feature = "remote")]
             Self::Remote(session) => {
                 let (input, output) = session.pipes(lost.cloned())?;
-                Ok((PeerStream::new(input), Box::new(output)))
+                Ok((PeerStream::of_lines(input), Box::new(output)))
             }
         }
     }

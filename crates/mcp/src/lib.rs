@@ -79,7 +79,7 @@ pub use error::{CallIdError, GatewayError, SettingsError};
 pub use forms::{ClientForms, FormAnswer};
 pub use gateway::{Gateway, GatewayEnd, GatewayStop, LostRequest, LostRequests};
 pub use notice::GatewayNotice;
-pub use output::PeerStream;
+pub use output::{LineSink, PeerStream};
 pub use proposing::PROPOSE;
 pub use settings::{Era, GatewayLimits, GatewaySettings, PlanApprovals, ProposalHint};
 pub use several::Gateways;

@@ -23,8 +23,8 @@ const AT_ONCE: usize = 4_096;
 
 /// Lines to one peer, whole and in order.
 ///
-/// The sender writes a line itself if no other line waits and the peer's pipe takes it at once, so that no thread has to
-/// be woken. All other lines wait for the writing thread: a thread that reads from a peer never blocks on writing to the
+/// The sender writes a line itself if no other line waits and the peer takes it at once, so that no thread has to be
+/// woken. All other lines wait for the writing thread: a thread that reads from a peer never blocks on writing to the
 /// same peer.
 pub(crate) struct PeerOutput {
     lines: Queue<Vec<u8>>,
@@ -37,8 +37,14 @@ struct Peer {
     is_pipe: bool,
 }
 
-/// A stream to a peer, for code that chooses it at run time. A `Box<dyn Write>` would do, but hides a pipe: the gateway writes to
-/// a pipe itself, and wakes a thread to write to anything else.
+/// A stream of lines within the process, such as a channel. The gateway writes to it itself while it has room.
+pub trait LineSink: Write + Send {
+    /// Returns whether the next line is taken without waiting. No other thread writes meanwhile.
+    fn has_room(&self) -> bool;
+}
+
+/// A stream to a peer, for code that chooses it at run time. A `Box<dyn Write>` would do, but hides what it is: the gateway
+/// writes to a pipe or a [`LineSink`] itself, and wakes a thread to write to anything else.
 ///
 /// ```
 /// use countersign_mcp::PeerStream;
@@ -47,23 +53,41 @@ struct Peer {
 /// # }
 /// # let _ = stream(None);
 /// ```
-pub struct PeerStream(Box<dyn PeerWriter>);
+pub struct PeerStream(StreamKind);
+
+enum StreamKind {
+    Bytes(Box<dyn PeerWriter>),
+    Lines(Box<dyn LineSink>),
+}
 
 impl PeerStream {
     /// Takes a stream.
     #[must_use]
     pub fn new(stream: impl Write + Send + 'static) -> Self {
-        Self(Box::new(stream))
+        Self(StreamKind::Bytes(Box::new(stream)))
+    }
+
+    /// Takes a stream of lines.
+    #[must_use]
+    pub fn of_lines(stream: impl LineSink + 'static) -> Self {
+        Self(StreamKind::Lines(Box::new(stream)))
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match &mut self.0 {
+            StreamKind::Bytes(stream) => stream,
+            StreamKind::Lines(stream) => stream,
+        }
     }
 }
 
 impl Write for PeerStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        self.writer().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.writer().flush()
     }
 }
 
@@ -73,7 +97,7 @@ impl std::fmt::Debug for PeerStream {
     }
 }
 
-/// A peer's stream, with its type for [`pipe_of`].
+/// A peer's stream, with its type for [`innermost`].
 trait PeerWriter: Write + Send {
     fn as_any(&self) -> &dyn Any;
 }
@@ -92,11 +116,9 @@ impl PeerOutput {
     /// Sends one line, as soon as there is room. Returns `false` if the peer accepts no more.
     pub(crate) fn send(&self, line: impl Into<Vec<u8>>) -> bool {
         let mut line = line.into();
-        if line.len() < AT_ONCE
-            && let Some(turn) = self.lines.turn()
-        {
+        if let Some(turn) = self.lines.turn() {
             let mut peer = self.peer.lock();
-            if let Some(peer) = peer.as_mut().filter(|peer| peer.takes_at_once()) {
+            if let Some(peer) = peer.as_mut().filter(|peer| peer.takes_at_once(line.len())) {
                 let written = peer.write_line(&mut line);
                 drop(turn);
                 if written.is_err() {
@@ -160,7 +182,8 @@ impl PeerOutput {
 
 impl Peer {
     fn new(stream: Box<dyn PeerWriter>) -> Self {
-        Self { is_pipe: is_pipe((*stream).as_any()), stream }
+        let is_pipe = matches!(innermost((*stream).as_any()), Innermost::Bytes(stream) if is_pipe(stream));
+        Self { is_pipe, stream }
     }
 
     fn write_line(&mut self, line: &mut Vec<u8>) -> io::Result<()> {
@@ -169,19 +192,32 @@ impl Peer {
         self.stream.flush()
     }
 
-    /// Returns whether a line of [`AT_ONCE`] bytes can be written without waiting for the reader. Only a pipe promises
-    /// that.
-    fn takes_at_once(&self) -> bool {
-        self.is_pipe && has_room((*self.stream).as_any())
+    /// Returns whether a line of that many bytes can be written without waiting for the reader.
+    fn takes_at_once(&self, bytes: usize) -> bool {
+        match innermost((*self.stream).as_any()) {
+            Innermost::Bytes(stream) => self.is_pipe && bytes < AT_ONCE && has_room(stream),
+            Innermost::Lines(stream) => stream.has_room(),
+        }
+    }
+}
+
+/// A stream that is not within a [`PeerStream`].
+enum Innermost<'s> {
+    Bytes(&'s dyn Any),
+    Lines(&'s dyn LineSink),
+}
+
+fn innermost(stream: &dyn Any) -> Innermost<'_> {
+    match stream.downcast_ref() {
+        Some(PeerStream(StreamKind::Bytes(inner))) => innermost((**inner).as_any()),
+        Some(PeerStream(StreamKind::Lines(inner))) => Innermost::Lines(&**inner),
+        None => Innermost::Bytes(stream),
     }
 }
 
 /// The descriptor of a stream that can be a pipe.
 #[cfg(unix)]
 fn pipe_of(stream: &dyn Any) -> Option<BorrowedFd<'_>> {
-    if let Some(PeerStream(inner)) = stream.downcast_ref() {
-        return pipe_of((**inner).as_any());
-    }
     let stdin = stream.downcast_ref::<ChildStdin>().map(AsFd::as_fd);
     let stdout = stream.downcast_ref::<io::Stdout>().map(AsFd::as_fd);
     stdin.or(stdout).or_else(|| stream.downcast_ref::<io::PipeWriter>().map(AsFd::as_fd))

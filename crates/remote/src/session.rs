@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use countersign_mcp::{HeaderParams, PostedMessage};
+use countersign_mcp::{HeaderParams, LineSink, PostedMessage};
 use hyper::body::Bytes;
 use hyper::header::HeaderValue;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -69,13 +70,26 @@ impl Write for RemoteInput {
         }
         for part in parts {
             let line = std::mem::replace(&mut self.line, part.to_vec());
-            self.lines.blocking_send(line).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+            let sent = match self.lines.try_send(line) {
+                // why: a thread of a runtime may not wait here, and it writes only while there is room.
+                Err(TrySendError::Full(line)) => self.lines.blocking_send(line).is_ok(),
+                sent => sent.is_ok(),
+            };
+            if !sent {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl LineSink for RemoteInput {
+    fn has_room(&self) -> bool {
+        self.lines.capacity() > 0
     }
 }
 

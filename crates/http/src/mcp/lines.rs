@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use countersign_mcp::LineSink;
 use hyper::body::{Body, Frame};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -195,6 +196,13 @@ impl<F: FnMut(Vec<u8>) -> bool> Write for ReturnedLines<F> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl<F: FnMut(Vec<u8>) -> bool + Send> LineSink for ReturnedLines<F> {
+    /// A response that is read too slowly loses lines, and no one waits for it.
+    fn has_room(&self) -> bool {
+        true
     }
 }
 

@@ -1,10 +1,11 @@
 //! What opening a session takes, and gives.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::time::Duration;
 
 use countersign_core::{AgentId, Principal, SessionId};
 use countersign_host::error::HostError;
+use countersign_mcp::PeerStream;
 
 /// The session that a caller opens. All of it comes from the caller's credential.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub struct McpCaller {
 }
 
 /// Runs a gateway over the client's lines and the place for the lines to the client.
-pub type RunGateway = Box<dyn FnOnce(Box<dyn Read + Send>, Box<dyn Write + Send>) + Send>;
+pub type RunGateway = Box<dyn FnOnce(Box<dyn Read + Send>, PeerStream) + Send>;
 
 /// A gateway whose session is open.
 #[expect(clippy::exhaustive_structs, reason = "a gateway has these parts")]

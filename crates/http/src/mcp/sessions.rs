@@ -10,6 +10,7 @@ use countersign_core::{AgentId, Principal, SessionId};
 use countersign_host::error::HostError;
 use countersign_host::random;
 use countersign_host::report::Reporter;
+use countersign_mcp::PeerStream;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::mpsc::channel;
 
@@ -231,7 +232,7 @@ impl McpSessions {
         let at_end = Arc::clone(&session);
         let work = move || {
             let deliver = move |line| delivered.upgrade().is_some_and(|session| session.deliver(line));
-            run(Box::new(PostedLines::new(lines)), Box::new(ReturnedLines::new(deliver)));
+            run(Box::new(PostedLines::new(lines)), PeerStream::of_lines(ReturnedLines::new(deliver)));
             at_end.ended();
             drop(running);
         };

@@ -1,8 +1,57 @@
-use std::io::{Read, Write, pipe};
-use std::sync::Arc;
+use std::io::{self, Read, Write, pipe};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
-use crate::output::{PeerOutput, PeerStream};
+use crate::output::{LineSink, PeerOutput, PeerStream};
+
+/// A stream of lines that has room for some of them.
+struct Sink {
+    lines: mpsc::Sender<(String, bool)>,
+    writer: thread::ThreadId,
+    room: usize,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.room = self.room.saturating_sub(1);
+        let is_writer = thread::current().id() == self.writer;
+        self.lines.send((String::from_utf8_lossy(bytes).into(), is_writer)).unwrap();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl LineSink for Sink {
+    fn has_room(&self) -> bool {
+        self.room > 0
+    }
+}
+
+#[test]
+fn sender_writes_its_line_to_a_sink_with_room() {
+    let (lines, written) = mpsc::channel();
+    let output = Arc::new(PeerOutput::new());
+    output.connect(PeerStream::new(PeerStream::of_lines(Sink {
+        lines,
+        writer: thread::current().id(),
+        room: 2,
+    })));
+    // A sink takes a line of any length.
+    let long = "x".repeat(100_000);
+    let sender = Arc::clone(&output);
+    thread::spawn(move || {
+        ["one", &long, "three", "four"].into_iter().for_each(|line| assert!(sender.send(line)));
+    })
+    .join()
+    .unwrap();
+    output.close();
+    output.write_waiting();
+    let written: Vec<_> = written.iter().map(|(line, by_writer)| (line.len(), by_writer)).collect();
+    assert_eq!(written, [(4, false), (100_001, false), (6, true), (5, true)]);
+}
 
 #[test]
 fn sender_writes_its_line_while_the_pipe_has_room() {
@@ -80,10 +129,10 @@ fn pipe_without_a_reader_accepts_no_more() {
 fn stream_that_is_no_pipe_is_left_to_the_writing_thread() {
     struct Refuses;
     impl Write for Refuses {
-        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             panic!("written by its sender")
         }
-        fn flush(&mut self) -> std::io::Result<()> {
+        fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
     }

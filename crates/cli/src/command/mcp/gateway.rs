@@ -160,7 +160,7 @@ impl GatewayHost {
         let servers = start_servers(sources, interrupt, &self.reporter)?;
         let gateway = self.open(prepared, SessionKind::Single, servers)?;
         let (gate, stops, reporter) = (gateway.gate.clone(), gateway.stop_handles(), self.reporter.clone());
-        let run = move |input: Box<dyn Read + Send>, output: Box<dyn Write + Send>| {
+        let run = move |input: Box<dyn Read + Send>, output: PeerStream| {
             let ended = gateway.run(input, output).and_then(|EndedGateway { ended, kept, servers }| {
                 servers.into_iter().for_each(McpServer::end);
                 ended.map_err(|error| HostError::new(error.code(), error.to_string()))?;
