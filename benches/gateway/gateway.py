@@ -84,18 +84,24 @@ class Subject:
 
 
 class Disk:
-    """One write and one fdatasync of a record's size at the end of a file, for each call."""
+    """One write and one fdatasync of a record's size for each call: at the end of a file, or over what a filled file has there."""
 
-    def __init__(self, folder, calls=40):
-        self.calls, self.file = calls, os.open(folder / "disk", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    SIZE = 700
+
+    def __init__(self, path, filled=0, calls=40):
+        self.calls, self.at = calls, 0
+        self.file = os.open(path, os.O_CREAT | os.O_WRONLY)
+        os.pwrite(self.file, b"\n" * (filled * calls * self.SIZE), 0)
+        os.fsync(self.file)
 
     def round(self):
         times = []
         for _ in range(self.calls):
             began = time.perf_counter_ns()
-            os.write(self.file, b"x" * 700)
+            os.pwrite(self.file, b"x" * self.SIZE, self.at)
             os.fdatasync(self.file)
             times.append(time.perf_counter_ns() - began)
+            self.at += self.SIZE
         return statistics.median(times) / 1e3
 
 
@@ -134,7 +140,9 @@ def measure(work):
     for durability in ("system", "group"):
         folder = work / durability
         subjects[durability] = Subject(gateway(folder, server, durability), folder)
-    subjects["disk"] = Disk(work)
+    subjects["disk"] = Disk(work / "disk")
+    # The rounds, and the first one, which does not count.
+    subjects["filled disk"] = Disk(work / "filled", ARGUMENTS.rounds + 1)
     if not ARGUMENTS.no_peer:
         subjects["fastmcp"] = Subject([*fastmcp(BINARY, work, PROXY), server], calls=10)
     for subject in subjects.values():
