@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use countersign_host::remote_part::RemotePart;
 use countersign_host::report::Reporter;
+use countersign_mcp::LineSink as _;
+use tokio::runtime::Builder;
 
 use crate::{RemoteInput, RemoteOutput, RemoteServer, RemoteSession};
 
@@ -193,4 +195,19 @@ fn message_over_the_limit_is_no_answer() {
     let got = peer.send(&call("r1", ""));
     thread::spawn(move || got.stream(&format!("data: {long}\n\n")));
     assert_eq!(peer.line(), "");
+}
+
+#[test]
+fn input_tells_whether_a_line_would_wait() {
+    let (sender, mut lines) = tokio::sync::mpsc::channel(2);
+    let mut input = RemoteInput::new(sender);
+    // A thread of a runtime may write while there is room.
+    Builder::new_current_thread().build().unwrap().block_on(async { input.write_all(b"one\n").unwrap() });
+    assert!(input.has_room());
+    input.write_all(b"two\n").unwrap();
+    assert!(!input.has_room());
+    assert_eq!(lines.blocking_recv().unwrap(), b"one");
+    assert!(input.has_room());
+    drop(lines);
+    assert_eq!(input.write_all(b"three\n").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
 }
