@@ -37,7 +37,8 @@ struct Peer {
     is_pipe: bool,
 }
 
-/// A stream of lines within the process, such as a channel. The gateway writes to it itself while it has room.
+/// A stream of lines within the process, such as a channel. The gateway writes to it itself while it has room, and holds a lock
+/// meanwhile: a write must not call the gateway.
 pub trait LineSink: Write + Send {
     /// Returns whether the next line is taken without waiting. No other thread writes meanwhile.
     fn has_room(&self) -> bool;
@@ -201,7 +202,7 @@ impl Peer {
     }
 }
 
-/// A stream that is not within a [`PeerStream`].
+/// A peer's stream without the [`PeerStream`]s around it.
 enum Innermost<'s> {
     Bytes(&'s dyn Any),
     Lines(&'s dyn LineSink),

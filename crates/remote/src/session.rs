@@ -71,7 +71,7 @@ impl Write for RemoteInput {
         for part in parts {
             let line = std::mem::replace(&mut self.line, part.to_vec());
             let sent = match self.lines.try_send(line) {
-                // why: a thread of a runtime may not wait here, and it writes only while there is room.
+                // why: a runtime's thread must not wait here. The gateway lets it write only while there is room.
                 Err(TrySendError::Full(line)) => self.lines.blocking_send(line).is_ok(),
                 sent => sent.is_ok(),
             };

@@ -47,7 +47,8 @@ impl Options {
                 "--rounds" => {
                     let rounds = arguments.next().and_then(|rounds| rounds.parse().ok());
                     let fits = rounds.filter(|rounds| (1..=MOST_ROUNDS).contains(rounds));
-                    options.sampling.rounds = fits.ok_or(format!("--rounds needs 1 to {MOST_ROUNDS}"))?;
+                    options.sampling.rounds =
+                        fits.ok_or_else(|| format!("--rounds needs 1 to {MOST_ROUNDS}"))?;
                 }
                 unknown => return Err(format!("unknown argument `{unknown}`")),
             }
